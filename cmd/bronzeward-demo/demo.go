@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"bronzeward/fixtures/talosctlbin"
+	"bronzeward/fixtures/world"
+)
+
+// startWorld starts the demo's world with one gateway.
+func startWorld(ctx context.Context) (*world.World, string, error) {
+	path, err := binary()
+	if err != nil {
+		return nil, "", err
+	}
+	fmt.Println("starting the world in", demoDir())
+	talosctl, err := talosctlbin.Path(ctx, os.Stdout)
+	if err != nil {
+		return nil, "", err
+	}
+	w, err := world.Start(ctx, world.Config{Dir: demoDir(), Binary: path, Progress: os.Stdout})
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := w.StartGateway(ctx, "gateway-1"); err != nil {
+		_ = w.Close()
+		return nil, "", err
+	}
+	if err := writeExamples(w); err != nil {
+		_ = w.Close()
+		return nil, "", err
+	}
+	return w, talosctl, nil
+}
+
+// demo starts everything, says where it is and what to try, and runs until ctx ends.
+func demo(ctx context.Context) error {
+	w, talosctl, err := startWorld(ctx)
+	if err != nil {
+		return err
+	}
+	g := w.Gateways["gateway-1"]
+	fmt.Printf(`
+Bronzeward is up.
+
+  gateway        %s    (health, metrics: http://%s)
+  workers        worker-1, worker-2; control plane controlplane-1
+  people         olga (operator), vera (viewer), ada (approver), audrey (auditor), mallory (nobody)
+  talosconfigs   %s
+  configuration  %s
+  policy         %s
+  gateway's log  %s
+
+In another terminal:
+
+  export PATH=%s:%s:$PATH
+  export BRONZEWARD_CONFIG=%s
+
+and try:
+
+`, g.Endpoint, g.HTTP, w.Path("talosconfig"), w.ConfigFile(), w.PolicyDir(), w.Path("gateway-1.log"),
+		filepath.Dir(talosctl), filepath.Dir(w.Binary), w.ConfigFile())
+	for i, s := range steps(w) {
+		fmt.Printf("  %d. %s\n     %s\n", i+1, s.says, s.shown(w))
+	}
+	fmt.Println("\nCtrl-C stops everything.")
+	select {
+	case <-ctx.Done():
+	case <-g.Done():
+		return fmt.Errorf("the gateway ended; see %s", w.Path("gateway-1.log"))
+	}
+	fmt.Println("\nstopping …")
+	began := time.Now()
+	err = w.Close()
+	fmt.Println("stopped after", time.Since(began).Round(time.Millisecond))
+	return err
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"bronzeward/gateway"
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/identity"
+)
+
+// credentialFlags say who runs a command that acts. The same credentials open the
+// gateway: a token, a certificate of the gateway's own authority, or both.
+type credentialFlags struct {
+	TokenFile   string `env:"BRONZEWARD_TOKEN_FILE" placeholder:"FILE" help:"File with your token; BRONZEWARD_TOKEN holds the token itself."`
+	Certificate string `env:"BRONZEWARD_CERTIFICATE" placeholder:"FILE" help:"Your client certificate."`
+	Key         string `env:"BRONZEWARD_KEY" placeholder:"FILE" help:"The key of your client certificate."`
+}
+
+// request is the credential as the gateway's identity code takes it.
+func (f credentialFlags) request() (identity.Request, error) {
+	var r identity.Request
+	if (f.Certificate == "") != (f.Key == "") {
+		return r, usageError{errors.New("--certificate and --key go together")}
+	}
+	if f.Certificate != "" {
+		// Loading the pair proves possession: the key must be the certificate's.
+		pair, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
+		if err != nil {
+			return r, usageError{fmt.Errorf("reading your certificate: %w", err)}
+		}
+		state := &tls.ConnectionState{HandshakeComplete: true, Version: tls.VersionTLS13}
+		for _, raw := range pair.Certificate {
+			cert, err := x509.ParseCertificate(raw)
+			if err != nil {
+				return r, usageError{fmt.Errorf("reading your certificate: %w", err)}
+			}
+			state.PeerCertificates = append(state.PeerCertificates, cert)
+		}
+		r.TLS = state
+	}
+	token := os.Getenv("BRONZEWARD_TOKEN")
+	if f.TokenFile != "" {
+		raw, err := os.ReadFile(f.TokenFile)
+		if err != nil {
+			return r, usageError{fmt.Errorf("reading your token: %w", err)}
+		}
+		token = string(raw)
+	}
+	if token = strings.TrimSpace(token); token != "" {
+		r.Authorization = []string{"Bearer " + token}
+	}
+	if r.TLS == nil && r.Authorization == nil {
+		return r, usageError{errors.New("this command is recorded under your name: give --certificate and --key, --token-file or BRONZEWARD_TOKEN")}
+	}
+	return r, nil
+}
+
+// desk is what a command that acts needs: the rooms, and who is acting.
+type desk struct {
+	acts  *gateway.Acts
+	actor gateway.Actor
+	store *control.Store
+	close func()
+}
+
+// openDesk opens the database, proves the person and readies the judge.
+func (g *globals) openDesk(ctx context.Context, f credentialFlags) (_ *desk, err error) {
+	request, err := f.request()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := loadConfig(g.ConfigFile)
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(g.errOut, &slog.HandlerOptions{Level: slog.LevelError}))
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	who, err := cfg.newAuthenticator(ctx, quiet, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer who.Close()
+	caller, err := who.Identify(ctx, request)
+	if err != nil {
+		return nil, deniedError{fmt.Errorf("your credential was refused: %w", err)}
+	}
+	digester, err := cfg.newDigester(true, quiet)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := cfg.newUpstream(log)
+	if err != nil {
+		return nil, err
+	}
+	store, err := cfg.openStore(ctx, log)
+	if err != nil {
+		_ = pool.Close()
+		return nil, err
+	}
+	return &desk{
+		acts:  &gateway.Acts{Store: store, Judge: cfg.newEngine(log), Upstream: pool, Digester: digester},
+		actor: gateway.Actor{Caller: caller, Address: "local"},
+		store: store,
+		close: func() {
+			_ = pool.Close()
+			store.Close()
+		},
+	}, nil
+}

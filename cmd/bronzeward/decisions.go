@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"bronzeward/audit"
+)
+
+type decisionsCmd struct {
+	List decisionsListCmd `cmd:"" help:"List decisions, newest first." aliases:"ls"`
+	Show decisionsShowCmd `cmd:"" help:"Show one decision: who, what, which rules, and what became of it."`
+}
+
+// openBook opens the book for reading, with the auditor's login where one is configured.
+func (g *globals) openBook(ctx context.Context) (*audit.Reader, func(), error) {
+	cfg, err := loadConfig(g.ConfigFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	url := cfg.Database.AuditorURL
+	if url == "" {
+		return nil, nil, usageError{errors.New("database.auditor_url is not set: `decisions` reads the book with the read-only role bronzeward_auditor")}
+	}
+	poolConfig, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, nil, usageError{errors.New("database.auditor_url is not a PostgreSQL connection string")}
+	}
+	poolConfig.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the book (database.auditor_url): %w", err)
+	}
+	return audit.NewReader(pool), pool.Close, nil
+}
+
+type decisionsListCmd struct {
+	Machine string        `short:"m" help:"Only decisions about this machine."`
+	Cluster string        `help:"Only decisions about this cluster."`
+	Subject string        `help:"Only decisions about this person's calls."`
+	Issuer  string        `help:"Only callers of this issuer."`
+	Method  string        `help:"Only this method; ApplyConfiguration is enough for the full name."`
+	Class   string        `help:"Only this class of method: read, apply, mutate and so on."`
+	Verdict string        `help:"Only this verdict: allow, deny or refuse."`
+	Kind    string        `help:"Only this kind: rpc, http, policy or system."`
+	Code    string        `help:"Only decisions with this reason, such as BW-MODE-001."`
+	Digest  string        `help:"Only decisions about this configuration digest."`
+	Attempt string        `help:"Only the decision of this attempt."`
+	Since   time.Duration `help:"Only the last so much time, such as 24h."`
+	From    time.Time     `help:"Only from this time on (RFC 3339)."`
+	Until   time.Time     `help:"Only before this time (RFC 3339)."`
+	Limit   int           `default:"50" help:"At most this many, up to 1000."`
+	Oldest  bool          `help:"Oldest first."`
+	After   string        `help:"Continue after this cursor, as printed by the page before."`
+}
+
+func (d *decisionsListCmd) filter() (audit.Filter, error) {
+	f := audit.Filter{
+		Machine: d.Machine, Cluster: d.Cluster, Subject: d.Subject, Issuer: d.Issuer, Class: d.Class, Verdict: audit.Verdict(d.Verdict),
+		Kind: audit.Kind(d.Kind), Code: d.Code, Digest: d.Digest, Since: d.From, Until: d.Until, Method: fullMethod(d.Method),
+	}
+	if d.Since > 0 {
+		f.Since = time.Now().Add(-d.Since)
+	}
+	if d.Attempt != "" {
+		id, err := parseID(d.Attempt)
+		if err != nil {
+			return f, err
+		}
+		f.AttemptID = id
+	}
+	if err := f.Validate(); err != nil {
+		return f, usageError{err}
+	}
+	return f, nil
+}
+
+// fullMethod completes a bare method name: almost all are MachineService's.
+func fullMethod(m string) string {
+	if m == "" || strings.ContainsAny(m, "/.") {
+		return m
+	}
+	return "/machine.MachineService/" + m
+}
+
+func (d *decisionsListCmd) Run(ctx context.Context, g *globals) error {
+	f, err := d.filter()
+	if err != nil {
+		return err
+	}
+	after, err := audit.ParseCursor(d.After)
+	if err != nil {
+		return usageError{err}
+	}
+	page := audit.Page{Limit: d.Limit, After: after}
+	if d.Oldest {
+		page.Order = audit.OldestFirst
+	}
+	book, done, err := g.openBook(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	rows, next, err := book.List(ctx, f, page)
+	if err != nil {
+		return err
+	}
+	views := make([]decisionView, 0, len(rows))
+	for i := range rows {
+		views = append(views, viewDecision(&rows[i]))
+	}
+	if err := g.print(views, []string{"TIME", "WHO", "MACHINE", "METHOD", "VERDICT", "WHY", "OUTCOME", "ID"}, func(row func(...string)) {
+		for _, v := range views {
+			row(stamp(&v.Time), v.Subject, v.Machine, shortMethod(v), v.Verdict, strings.Join(v.Codes, ","), v.Outcome, v.ID)
+		}
+	}); err != nil {
+		return err
+	}
+	if !next.IsZero() && g.Output == "table" {
+		fmt.Fprintf(g.errOut, "more: --after %s\n", next)
+	}
+	return nil
+}
+
+// shortMethod is a method as a table shows it.
+func shortMethod(v decisionView) string {
+	m := path.Base(v.Method)
+	if v.DryRun {
+		m += " (dry run)"
+	} else if v.Mode != "" {
+		m += " (" + v.Mode + ")"
+	}
+	if v.Count > 1 {
+		m += fmt.Sprintf(" ×%d", v.Count)
+	}
+	return m
+}
+
+type decisionsShowCmd struct {
+	ID string `arg:"" help:"Decision id, as a refusal, a trailer or the list names it."`
+}
+
+func (d *decisionsShowCmd) Run(ctx context.Context, g *globals) error {
+	id, err := parseID(d.ID)
+	if err != nil {
+		return err
+	}
+	book, done, err := g.openBook(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	row, err := book.Get(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("no decision has the id %s", id)
+	}
+	if err != nil {
+		return err
+	}
+	entry, err := audit.ParseEntry(row.Record)
+	if err != nil {
+		return fmt.Errorf("reading the record of %s: %w", id, err)
+	}
+	if g.Output != "table" {
+		var whole any
+		if err := json.Unmarshal(row.Record, &whole); err != nil {
+			return err
+		}
+		return g.print(map[string]any{"decision": viewDecision(&row), "record": whole, "outcomes": viewOutcomes(row.Outcomes)}, nil, nil)
+	}
+	showDecision(g.out, &row, &entry, g.colours())
+	return nil
+}
+
+// colours says whether standard output is a terminal that wants them.
+func (g *globals) colours() bool {
+	if g.NoColor || g.out != os.Stdout {
+		return false
+	}
+	info, err := os.Stdout.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"bronzeward/gateway"
+	"bronzeward/gateway/facts"
+	"bronzeward/gateway/httpapi"
+)
+
+// serveCmd runs the gateway.
+type serveCmd struct {
+	Development bool          `help:"Accept development key files and policy.watch_directory."`
+	Grace       time.Duration `default:"60s" help:"How long running applies may take to finish when the process is told to stop."`
+}
+
+// Run serves until ctx ends, then lets running applies reach their outcome.
+func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
+	cfg, err := loadConfig(g.ConfigFile)
+	if err != nil {
+		return err
+	}
+	if err := s.check(cfg); err != nil {
+		return err
+	}
+	log := newLogger(cfg.Log, g.errOut).With(slog.String("instance", cfg.Instance))
+	if err := facts.CheckTable(facts.SupportedMinor); err != nil {
+		return fmt.Errorf("the method table does not match what Talos %s serves: %w", facts.SupportedMinor, err)
+	}
+	store, err := cfg.openStore(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	observe := gateway.BookMetrics(registry)
+	book, err := newBook(store, log, observe)
+	if err != nil {
+		return err
+	}
+	defer book.Close()
+	who, err := cfg.newAuthenticator(ctx, log, func() time.Time { return store.Snapshot().Now() })
+	if err != nil {
+		return err
+	}
+	defer who.Close()
+	digester, err := cfg.newDigester(s.Development, log)
+	if err != nil {
+		return err
+	}
+	pool, err := cfg.newUpstream(log)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	engine := cfg.newEngine(log)
+	gw, err := gateway.New(gateway.Config{
+		Certificate: &fileCertificate{certificate: cfg.path(cfg.TLS.Certificate), key: cfg.path(cfg.TLS.Key), log: log},
+		MinTLS:      cfg.minTLS(), Identity: who, Judge: engine, Store: store, Book: book,
+		Upstream: pool, Digester: digester, Instance: cfg.Instance,
+		Limits: gateway.Limits{
+			CallsPerSecond: cfg.Limits.CallsPerSecond, StreamsPerCaller: cfg.Limits.StreamsPerCaller,
+			CallsPerSecondPerAddress: cfg.Limits.CallsPerSecondPerAddress,
+		},
+		TransportDeadline: cfg.Apply.TransportDeadline, VerifyDeadline: cfg.Apply.VerifyDeadline,
+		Registry: registry, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listening (listen): %w", err)
+	}
+	web, err := net.Listen("tcp", cfg.HTTPListen)
+	if err != nil {
+		_ = listener.Close()
+		return fmt.Errorf("listening (http_listen): %w", err)
+	}
+	log.Info("serving", slog.String("listen", listener.Addr().String()), slog.String("http", web.Addr().String()))
+	acts := &gateway.Acts{Store: store, Judge: engine, Upstream: pool, Digester: digester}
+	door := httpapi.Handler(httpapi.Config{Ready: readiness{gw, who}, Gatherer: registry})
+	return s.run(ctx, gw, acts, listener, web, door, cfg, log)
+}
+
+// check refuses what only development may have.
+func (s *serveCmd) check(cfg *Config) error {
+	if cfg.Policy.WatchDirectory != "" && !s.Development {
+		return usageError{errors.New("policy.watch_directory is for development: start with --development, or use `bronzeward policy activate`")}
+	}
+	return nil
+}
+
+// run keeps the listeners and the background work going until ctx ends or one of them errs.
+func (s *serveCmd) run(ctx context.Context, gw *gateway.Gateway, acts *gateway.Acts, listener, web net.Listener, handler http.Handler, cfg *Config, log *slog.Logger) error {
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBackground()
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second}
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return gw.Serve(listener) })
+	group.Go(func() error {
+		if err := server.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error { gw.Follow(background); return nil })
+	group.Go(func() error { gw.Settle(background); return nil })
+	if cfg.Policy.WatchDirectory != "" {
+		group.Go(func() error { return watchPolicy(background, acts, cfg.path(cfg.Policy.WatchDirectory), log) })
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		log.Info("stopping", slog.Duration("grace", s.Grace))
+		gw.Stop(s.Grace)
+		stopBackground()
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return server.Shutdown(bounded)
+	})
+	return group.Wait()
+}

@@ -1,0 +1,182 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/facts"
+	"bronzeward/gateway/upstream"
+	"bronzeward/policy"
+)
+
+// apply is the way of one apply, whole. The numbers are those of the drawing in the
+// README. It goes round again when something moved between reading and locking, and
+// gives up after three rounds.
+func (c *call) apply() error {
+	t := &c.targets[0]
+	for round := 1; round <= rounds; round++ {
+		// 2a: what needs no evidence is judged first, so that a refusal touches no node.
+		if refused, err := c.refusedEarly(t); refused || err != nil {
+			return err
+		}
+		// 3: the machine's row, and with it its serial, is read before the evidence:
+		// evidence that began under an older serial judges nothing (I7).
+		machine, err := c.g.store.GetMachine(c.ctx, t.machine.Name)
+		if err != nil {
+			return c.notWritten(c.id, err)
+		}
+		t.machine = &machine
+		look, err := c.look(t)
+		if err != nil {
+			return c.unreachable(t, err)
+		}
+		// 4 to 6: one transaction. A crash before its commit leaves nothing; after it,
+		// the entry and an open attempt that holds the machine until it is settled.
+		admission, judged, err := c.admit(t, look)
+		if errors.Is(err, control.ErrMoved) {
+			look.close()
+			continue
+		}
+		if err != nil {
+			look.close()
+			return c.notAdmitted(t, err)
+		}
+		c.g.metrics.rounds.Observe(float64(round))
+		c.decided = append(c.decided, admission.Receipt.ID)
+		c.g.countDecision(judged.entry)
+		if !judged.decision.Allow {
+			look.close()
+			return c.refusedApply(admission.Receipt.ID, judged)
+		}
+		// 7 to 9: sent once, read back, written down. From here on the caller's going
+		// away changes nothing: the sending is detached, and Stop waits for it.
+		c.g.applies.Add(1)
+		defer c.g.applies.Done()
+		defer look.close()
+		if admission.Attempt == nil {
+			return c.dryRun(t, look, judged.decision, admission)
+		}
+		return c.sendApply(t, look, judged.decision, admission)
+	}
+	return c.notWritten(c.id, errMoving)
+}
+
+// refusedEarly judges without evidence. Only a refusal is written: an allowed call gets
+// the one entry of its final judgement.
+func (c *call) refusedEarly(t *target) (bool, error) {
+	snap := c.g.store.Snapshot()
+	early := c.g.laws.judge(c.ctx, c.g, snap, c.facts(t, snap, "early"))
+	if early.Allow {
+		return false, nil
+	}
+	v, err := c.decide(c.ctx, t, "early")
+	if err != nil {
+		return true, c.notWritten(c.id, err)
+	}
+	if v.decision.Allow {
+		// Authority moved to the caller's favour between the two; the next step judges again.
+		return false, nil
+	}
+	c.decided = append(c.decided, v.id)
+	return true, denial(v.id, v.decision)
+}
+
+// look is what was read from the machine, on the connection that will carry the apply.
+type look struct {
+	conn     *upstream.SendingConn
+	evidence upstream.Evidence
+	config   *policy.Config
+	redactor *facts.Redactor
+}
+
+func (l *look) close() { _ = l.conn.Close() } // its only error is that it is closed
+
+// look opens the sending connection and reads the evidence over it.
+func (c *call) look(t *target) (*look, error) {
+	began := time.Now()
+	conn, err := c.g.upstream.Open(c.ctx, upstreamTarget(t.machine))
+	if err != nil {
+		return nil, err
+	}
+	evidence, err := conn.Evidence(c.ctx)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	c.g.metrics.seconds.WithLabelValues("evidence").Observe(time.Since(began).Seconds())
+	began = time.Now()
+	asked := c.asked.Apply.Data
+	l := &look{
+		conn: conn, evidence: evidence,
+		config:   c.g.reader.Read(c.ctx, asked, evidence.Active.Text, evidence.Persistent.Text),
+		redactor: facts.NewRedactor(c.g.digester, asked, evidence.Active.Text),
+	}
+	c.g.metrics.seconds.WithLabelValues("facts").Observe(time.Since(began).Seconds())
+	return l, nil
+}
+
+// judged is what the judge said inside the transaction, for the answer.
+type judged struct {
+	decision policy.Decision
+	entry    audit.Entry
+	// first is the attempt of the very same request that is still in flight.
+	first *control.Attempt
+}
+
+// admit judges for good on what is read under the locks, and commits entry and attempt.
+func (c *call) admit(t *target, l *look) (control.Admission, judged, error) {
+	var out judged
+	request := control.Request{
+		MachineID: t.machine.ID, Serial: t.machine.Serial, Apply: !c.asked.Apply.DryRun,
+		Caller: policy.Person{Issuer: c.caller.Issuer, Subject: c.caller.Subject},
+		Mode:   c.asked.Apply.Mode, Digest: l.config.Digest,
+	}
+	snap := c.g.store.Snapshot()
+	began := time.Now()
+	admission, err := c.g.store.Admit(c.ctx, request, func(locked control.Locked) control.Judgement {
+		now := &target{spelled: t.spelled, machine: &locked.Machine}
+		f := c.facts(now, snap, "final")
+		f.Now, f.Caller.Revoked, f.Holds = locked.Now, locked.CallerRevoked, holdsOf(locked)
+		f.Evidence = evidenceFacts(l.evidence, &locked.Machine)
+		f.Config = l.config
+		d := c.g.judgeLocked(c.ctx, locked, f)
+		d = inFlight(locked, invariants(f, d))
+		e, err := withFacts(c.entry(now, d), f)
+		if err != nil {
+			d = policy.Deny("BW-BOOK-002", "the facts of this call cannot be written down", "")
+			e = c.entry(now, d)
+		}
+		out.decision, out.entry, out.first = d, e, locked.InFlight
+		j := control.Judgement{Entry: e}
+		if d.Allow && !c.asked.Apply.DryRun {
+			j.Attempt = c.newAttempt(l)
+		}
+		return j
+	})
+	c.g.metrics.seconds.WithLabelValues("admit").Observe(time.Since(began).Seconds())
+	return admission, out, err
+}
+
+// judgeLocked decides by the revision that is live under the lock.
+func (g *Gateway) judgeLocked(ctx context.Context, locked control.Locked, f *policy.Facts) policy.Decision {
+	if locked.LiveRevision == "" || g.judge.Revision() != locked.LiveRevision {
+		return missingLaw(locked.LiveRevision)
+	}
+	d := g.judge.Decide(ctx, f)
+	if d.Revision != locked.LiveRevision {
+		return missingLaw(locked.LiveRevision)
+	}
+	return d
+}
+
+func (c *call) newAttempt(l *look) *control.NewAttempt {
+	return &control.NewAttempt{
+		Digest: l.config.Digest, Base: l.config.Base, Persistent: l.config.Persistent,
+		Mode: c.asked.Apply.Mode, LiveType: l.evidence.Type, Stage: l.evidence.Stage, Minor: l.evidence.Minor,
+		Identity:  control.Identity{NodeID: l.evidence.NodeID, ClusterID: l.evidence.ClusterID, SMBIOS: l.evidence.SMBIOS},
+		Transport: c.g.transportDeadline,
+	}
+}

@@ -1,0 +1,249 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/facts"
+	"bronzeward/gateway/identity"
+	"bronzeward/policy"
+)
+
+// DecisionTrailer carries the decision's id to the caller, on allowed calls too, and
+// to the node, so that node logs can be joined with the book.
+const DecisionTrailer = "bronzeward-decision"
+
+// receiveWithin bounds how long a caller may take to send its one message: 32 MiB at
+// half a megabyte a second, with room.
+const receiveWithin = 90 * time.Second
+
+// call is one Call on its way through the gate. One goroutine owns it.
+type call struct {
+	g       *Gateway
+	id      uuid.UUID // the first decision's id; later targets have their own
+	started time.Time
+	stream  grpc.ServerStream
+	ctx     context.Context //nolint:containedctx // the call is its context's owner
+	md      metadata.MD
+	address string // the client's IP, without port
+
+	caller identity.Caller
+	method facts.Method
+	name   string // the full method name as asked, known or not
+	body   []byte
+	asked  facts.Parsed
+
+	targets []target
+	named   bool // true when the caller used `nodes`: answers carry the node's name
+
+	decided []uuid.UUID
+	// detached is true once the call ends by its own outcome and no longer with its caller.
+	detached bool
+	attrs    []slog.Attr
+}
+
+// target is one machine a call names, with the caller's own spelling of it.
+type target struct {
+	spelled string
+	machine *control.Machine
+}
+
+// handle is the way of every call: who, what, where to, then the way of its class.
+func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
+	c := g.newCall(stream)
+	defer func() { err = c.finish(err) }()
+
+	if !g.perAddress.allow(c.address) {
+		g.metrics.limited.WithLabelValues("address").Inc()
+		return refusal(codes.ResourceExhausted, uuid.Nil, "BW-LIMIT-001",
+			"too many calls from this address; wait a second and try again")
+	}
+	if err := c.identify(); err != nil {
+		return err
+	}
+	ctx, leave, err := g.sessions.enter(c.ctx, c.caller)
+	if err != nil {
+		return c.limited("streams", err.Error())
+	}
+	defer leave()
+	c.ctx = ctx
+	if !g.perCaller.allow(c.caller.Issuer + "\x00" + c.caller.Subject) {
+		return c.limited("calls", "too many calls a second (limits.calls_per_second)")
+	}
+	if err := c.understand(); err != nil {
+		return err
+	}
+	switch c.asked.Call.Class {
+	case policy.ClassApply:
+		return c.apply()
+	case policy.ClassMutate, policy.ClassUpload, policy.ClassMint:
+		return c.mutate()
+	default:
+		return c.read()
+	}
+}
+
+func (g *Gateway) newCall(stream grpc.ServerStream) *call {
+	ctx := stream.Context()
+	name, _ := grpc.MethodFromServerStream(stream)
+	md, _ := metadata.FromIncomingContext(ctx)
+	c := &call{
+		g: g, id: newID(), started: time.Now(), stream: stream, ctx: ctx, md: md, name: name,
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		c.address = addressOf(p.Addr)
+	}
+	return c
+}
+
+// addressOf is a peer's IP without port and zone, as it goes into the book.
+func addressOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return host
+}
+
+// newID makes a UUIDv7; it panics only when the system has no randomness, and then
+// nothing here may go on.
+func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
+
+// identify proves who calls. A bad credential is Unauthenticated, an outage of ours
+// Unavailable, a deny-listed person PermissionDenied; each is in the book first.
+func (c *call) identify() error {
+	who, err := c.g.identity.Identify(c.ctx, identity.Request{TLS: c.tls(), Authorization: c.md.Get("authorization")})
+	if err == nil {
+		c.caller = who
+		return nil
+	}
+	var refused *identity.Refusal
+	if !errors.As(err, &refused) {
+		refused = &identity.Refusal{Class: identity.ClassKeysUnavailable, Message: "the credential could not be checked"}
+	}
+	c.note(slog.String("refused", string(refused.Class)), slog.Any("cause", errors.Unwrap(err)))
+	id, bookErr := c.g.bookStranger(c, string(refused.Class), refused.Message)
+	if bookErr != nil {
+		return unavailable(c.id, "BW-BOOK-001", "the refusal could not be written down")
+	}
+	c.decided = append(c.decided, id)
+	switch {
+	case refused.Class.Unavailable():
+		return unavailable(id, "BW-IDENTITY-002", refused.Message)
+	case refused.Class.Denied():
+		return denial(id, policy.Deny("BW-IDENTITY-003", refused.Message, ""))
+	}
+	return refusal(codes.Unauthenticated, id, "BW-IDENTITY-001", string(refused.Class)+": "+refused.Message)
+}
+
+func (c *call) tls() *tls.ConnectionState {
+	p, ok := peer.FromContext(c.ctx)
+	if !ok {
+		return nil
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return nil
+	}
+	return &info.State
+}
+
+// receive reads one message and its end, before anything is judged: nothing a caller
+// sends afterwards could be forwarded unjudged (I8).
+func (c *call) receive() error {
+	type result struct {
+		body []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		var first message
+		if err := c.stream.RecvMsg(&first); err != nil {
+			done <- result{err: err}
+			return
+		}
+		switch err := c.stream.RecvMsg(new(message)); {
+		case errors.Is(err, io.EOF):
+			done <- result{body: first.bytes}
+		case err == nil:
+			done <- result{err: errSecondMessage}
+		default:
+			done <- result{err: err}
+		}
+	}()
+	late := time.NewTimer(receiveWithin)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		c.body = r.body
+		return r.err
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	case <-late.C:
+		return errSlowMessage
+	}
+}
+
+var (
+	errSecondMessage = errors.New("this method takes one message, and a second one came")
+	errSlowMessage   = errors.New("the request did not arrive whole in time")
+)
+
+// note adds to the one log line of this call.
+func (c *call) note(attrs ...slog.Attr) { c.attrs = append(c.attrs, attrs...) }
+
+// finish prints the call's one log line, counts it and hands its decisions' ids to the caller.
+func (c *call) finish(err error) error {
+	if cause := context.Cause(c.ctx); cause != nil && err != nil && !c.detached {
+		err = endedBy(cause, err)
+	}
+	for _, id := range c.decided {
+		c.stream.SetTrailer(metadata.Pairs(DecisionTrailer, id.String()))
+	}
+	code := status.Code(err)
+	c.g.metrics.calls.WithLabelValues(string(c.method.Class), code.String()).Inc()
+	attrs := append([]slog.Attr{
+		slog.String("method", printable(c.name)), slog.String("code", code.String()),
+		slog.String("subject", printable(c.caller.Subject)), slog.String("issuer", printable(c.caller.Issuer)),
+		slog.String("client", c.address), slog.Int("targets", len(c.targets)),
+		slog.Duration("took", time.Since(c.started)),
+	}, c.attrs...)
+	if len(c.decided) > 0 {
+		attrs = append(attrs, slog.String("decision", c.decided[0].String()))
+	}
+	level := slog.LevelInfo
+	if code == codes.Unavailable || code == codes.Internal || code == codes.DeadlineExceeded {
+		level = slog.LevelWarn
+	}
+	c.g.log.LogAttrs(context.WithoutCancel(c.ctx), level, "call", attrs...)
+	return err
+}
+
+// endedBy words the end of a call that we ended ourselves.
+func endedBy(cause, err error) error {
+	switch {
+	case errors.Is(cause, errProofEnded):
+		return refusal(codes.Unauthenticated, uuid.Nil, "BW-IDENTITY-004", errProofEnded.Error())
+	case errors.Is(cause, errRevoked):
+		return refusal(codes.PermissionDenied, uuid.Nil, "BW-IDENTITY-005", errRevoked.Error())
+	case errors.Is(cause, errUnconfirmed):
+		return refusal(codes.Unavailable, uuid.Nil, "BW-AUTHORITY-001", errUnconfirmed.Error())
+	case errors.Is(cause, errStopping):
+		return refusal(codes.Unavailable, uuid.Nil, "BW-GATEWAY-001", errStopping.Error())
+	}
+	return err
+}

@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"bronzeward/policy"
+)
+
+// Every status the gateway makes itself is made in this file. Its first line is what
+// talosctl prints behind "rpc error: code = … desc = " and what `talosctl edit` shows
+// as a comment; hints follow on at most three short lines.
+
+// maxHints bounds what follows the first line.
+const maxHints = 3
+
+// denial is a policy's refusal: PermissionDenied, with the first reason, how many more
+// there are, and what would make it pass.
+func denial(id uuid.UUID, d policy.Decision) error {
+	return status.Error(codes.PermissionDenied, denialText(id, d))
+}
+
+// denialText is what a denied person reads, of a call or of an act.
+func denialText(id uuid.UUID, d policy.Decision) string {
+	reasons := d.Denials()
+	if len(reasons) == 0 {
+		reasons = policy.Deny("BW-POLICY-001", "no rule allows this call", "").Reasons
+	}
+	first := reasons[0]
+	lines := []string{fmt.Sprintf("DENIED %s: %s (decision %s)", first.Code, oneLine(first.Message), id)}
+	for _, r := range reasons[1:] {
+		if len(lines) > maxHints-1 {
+			break
+		}
+		lines = append(lines, fmt.Sprintf("also %s: %s", r.Code, oneLine(r.Message)))
+	}
+	if left := len(reasons) - len(lines); left > 0 {
+		lines[len(lines)-1] += fmt.Sprintf(" (and %d more: bronzeward decisions show %s)", left, id)
+	}
+	if first.Hint != "" && len(lines) <= maxHints {
+		lines = append(lines, "try: "+oneLine(first.Hint))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// refusal is everything that is no policy's verdict: a bad credential, a malformed
+// request, an outage. code tells them apart; policy's PermissionDenied is never used.
+func refusal(code codes.Code, id uuid.UUID, reasonCode, message string, hints ...string) error {
+	first := fmt.Sprintf("REFUSED %s: %s", reasonCode, oneLine(message))
+	if id != uuid.Nil {
+		first += fmt.Sprintf(" (decision %s)", id)
+	}
+	lines := []string{first}
+	for _, h := range hints {
+		if h != "" && len(lines) <= maxHints {
+			lines = append(lines, oneLine(h))
+		}
+	}
+	return status.Error(code, strings.Join(lines, "\n"))
+}
+
+// unavailable says that we, not the caller, are the reason: nothing was forwarded.
+func unavailable(id uuid.UUID, reasonCode, message string) error {
+	return refusal(codes.Unavailable, id, reasonCode, message, "nothing was sent to the machine; try again")
+}
+
+// oneLine keeps a sentence on one line and free of control characters, whatever a
+// policy or a node put into it.
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))), " ")
+}

@@ -1,0 +1,208 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/upstream"
+	"bronzeward/policy"
+)
+
+// deadlineMargin is taken off the caller's deadline on the way to the node, so that
+// the node's own DeadlineExceeded still reaches the caller in time.
+const deadlineMargin = 50 * time.Millisecond
+
+// forward sends the judged bytes to one machine and hands every answer to sink. The
+// returned error is the node's status, or our own words when there was none.
+func (c *call) forward(ctx context.Context, v verdict, sink func([]byte) error) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if due, ok := ctx.Deadline(); ok {
+		ctx, cancel = context.WithDeadline(ctx, due.Add(-deadlineMargin))
+		defer cancel()
+	}
+	conn, err := c.g.upstream.Conn(ctx, upstreamTarget(v.target.machine))
+	if err != nil {
+		return status.Error(codes.Unavailable, fmt.Sprintf("machine %s cannot be reached: %s", v.target.machine.Name, oneLine(err.Error())))
+	}
+	ctx = metadata.NewOutgoingContext(ctx, upstream.OutgoingMetadata(v.decision.UpstreamRoles, v.id.String()))
+	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, c.name, grpc.ForceCodecV2(rawCodec{}),
+		grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage))
+	if err != nil {
+		return err
+	}
+	if err := s.SendMsg(&message{bytes: c.body}); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := s.CloseSend(); err != nil {
+		return err
+	}
+	for {
+		var answer message
+		if err := s.RecvMsg(&answer); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := sink(answer.bytes); err != nil {
+			return err
+		}
+	}
+}
+
+// readOne passes one machine's answer on: byte for byte for `node`, with the node's
+// name added for `nodes`, as Talos does.
+func (c *call) readOne(v verdict) error {
+	if !v.decision.Allow {
+		return denial(v.id, v.decision)
+	}
+	var sent int64
+	began := time.Now()
+	err := c.forward(c.ctx, v, func(answer []byte) error {
+		return c.send(v.target, answer, &sent)
+	})
+	c.outcome(v, err, sent, time.Since(began))
+	return err
+}
+
+// send passes one answer to the caller.
+func (c *call) send(t *target, answer []byte, sent *int64) error {
+	if c.named {
+		named, err := withHostname(answer, t.spelled, c.method.ServerStream)
+		if err != nil {
+			return status.Error(codes.Internal, err.Error())
+		}
+		answer = named
+	}
+	*sent += int64(len(answer))
+	return c.stream.SendMsg(&message{bytes: answer})
+}
+
+// readMany merges the answers of several machines: a refused or failing machine is its
+// own metadata.error, and the call fails only when all fail.
+func (c *call) readMany(verdicts []verdict) error {
+	var mu sync.Mutex // guards the stream and merged
+	merged := make([][]byte, len(verdicts))
+	failures := make([]error, len(verdicts))
+	var group errgroup.Group
+	for i, v := range verdicts {
+		group.Go(func() error {
+			if !v.decision.Allow {
+				failures[i] = denial(v.id, v.decision)
+				return nil
+			}
+			var sent int64
+			began := time.Now()
+			failures[i] = c.forward(c.ctx, v, func(answer []byte) error {
+				named, err := withHostname(answer, v.target.spelled, c.method.ServerStream)
+				if err != nil {
+					return status.Error(codes.Internal, err.Error())
+				}
+				sent += int64(len(named))
+				if !c.method.ServerStream {
+					merged[i] = append(merged[i], named...)
+					return nil
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				return c.stream.SendMsg(&message{bytes: named})
+			})
+			c.outcome(v, failures[i], sent, time.Since(began))
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return no error; failures holds them
+	return c.answerMany(verdicts, merged, failures)
+}
+
+// answerMany sends what was gathered, failures as answers of their own.
+func (c *call) answerMany(verdicts []verdict, merged [][]byte, failures []error) error {
+	failed := 0
+	for _, err := range failures {
+		if err != nil {
+			failed++
+		}
+	}
+	if failed == len(verdicts) {
+		return allFailed(verdicts, failures)
+	}
+	var whole []byte
+	for i, v := range verdicts {
+		part := merged[i]
+		if failures[i] != nil {
+			var err error
+			if part, err = errorAnswer(v.target.spelled, failures[i], c.method.ServerStream); err != nil {
+				return status.Error(codes.Internal, err.Error())
+			}
+			if c.method.ServerStream {
+				if err := c.stream.SendMsg(&message{bytes: part}); err != nil {
+					return err
+				}
+			}
+		}
+		whole = append(whole, part...)
+	}
+	if c.method.ServerStream {
+		return nil
+	}
+	return c.stream.SendMsg(&message{bytes: whole})
+}
+
+// allFailed is one status for several failures: the first one's code, every machine's words.
+func allFailed(verdicts []verdict, failures []error) error {
+	text := fmt.Sprintf("all %d machines failed", len(verdicts))
+	for i, v := range verdicts {
+		text += fmt.Sprintf("\n%s: %s", v.target.spelled, status.Convert(failures[i]).Message())
+	}
+	return status.Error(status.Code(failures[0]), text)
+}
+
+// outcome writes what the node answered to a call without an attempt. It does not
+// hold the caller up; a crash before it is durable leaves an entry without outcome,
+// which is shown as such.
+func (c *call) outcome(v verdict, err error, sent int64, took time.Duration) {
+	st := status.Convert(err)
+	c.keepOutcome(audit.Outcome{
+		ID: newID(), EntryID: v.id, Kind: audit.OutcomeAnswered, Code: st.Code().String(),
+		Message: c.outcomeMessage(v.decision, st), BytesOut: sent, Duration: took, Instance: c.g.instance,
+	})
+}
+
+// keepOutcome hands an outcome to the book. It waits only while the book is full; what
+// cannot be kept is logged, and the entry is shown as one without an outcome.
+func (c *call) keepOutcome(o audit.Outcome) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), keepWithin)
+	defer cancel()
+	if err := c.g.book.EnqueueOutcome(ctx, o); err != nil {
+		c.note(slog.Any("outcome", err))
+	}
+}
+
+// keepWithin bounds the wait for room in the book after the answer is with the caller.
+const keepWithin = 10 * time.Second
+
+// outcomeMessage is the node's error text as it may be kept: none for answers, and
+// none for methods whose errors may quote secrets.
+func (c *call) outcomeMessage(d policy.Decision, st *status.Status) string {
+	if st.Code() == codes.OK || c.asked.Call.Class != policy.ClassRead {
+		return ""
+	}
+	const most = 300
+	text := oneLine(st.Message())
+	if len(text) > most {
+		text = text[:most]
+	}
+	return text
+}

@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/facts"
+	"bronzeward/gateway/identity"
+	"bronzeward/gateway/upstream"
+	"bronzeward/policy"
+)
+
+// Identifier proves callers; gateway/identity's Authenticator is the one there is.
+type Identifier interface {
+	Identify(ctx context.Context, r identity.Request) (identity.Caller, error)
+}
+
+// Judge decides; policy's Engine is the one there is.
+type Judge interface {
+	Decide(ctx context.Context, f *policy.Facts) policy.Decision
+	Use(ctx context.Context, b *policy.Bundle) error
+	Revision() string
+}
+
+// Config is all a Gateway needs. Every field without a default is required.
+type Config struct {
+	Certificate CertificateSource
+	// MinTLS is tls.VersionTLS13 unless set.
+	MinTLS   uint16
+	Identity Identifier
+	Judge    Judge
+	Store    *control.Store
+	Book     *audit.Book
+	Upstream *upstream.Pool
+	Digester facts.Digester
+	Limits   Limits
+	// Instance names this process in entries, attempts and metrics.
+	Instance string
+	// TransportDeadline is how long a sent apply may go without an answer; default 30 s.
+	TransportDeadline time.Duration
+	// VerifyDeadline is how long the read-back is polled after the answer; default 10 s.
+	VerifyDeadline time.Duration
+	Registry       prometheus.Registerer
+	Logger         *slog.Logger
+}
+
+// Validate names everything that is missing.
+func (c Config) Validate() error {
+	var problems []error
+	for _, need := range []struct {
+		missing bool
+		what    string
+	}{
+		{c.Certificate == nil, "Certificate"},
+		{c.Identity == nil, "Identity"},
+		{c.Judge == nil, "Judge"},
+		{c.Store == nil, "Store"},
+		{c.Book == nil, "Book"},
+		{c.Upstream == nil, "Upstream"},
+		{c.Digester == nil, "Digester"},
+		{c.Instance == "", "Instance"},
+		{c.Registry == nil, "Registry"},
+		{c.Logger == nil, "Logger"},
+	} {
+		if need.missing {
+			problems = append(problems, errors.New("gateway: "+need.what+" is required"))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// readerCache is how many parsed active configurations are kept: one per machine that is
+// being worked on.
+const readerCache = 64
+
+// errStopping ends streams when the process stops.
+var errStopping = errors.New("the gateway is stopping; call again")
+
+// Gateway serves calls. Safe for concurrent use; Serve is called once.
+type Gateway struct {
+	identity Identifier
+	judge    Judge
+	store    *control.Store
+	book     *audit.Book
+	upstream *upstream.Pool
+	digester facts.Digester
+	instance string
+
+	transportDeadline time.Duration
+	verifyDeadline    time.Duration
+
+	server     *grpc.Server
+	sessions   *sessions
+	perAddress *buckets
+	perCaller  *buckets
+	metrics    *Metrics
+	log        *slog.Logger
+
+	reader *facts.Reader
+	laws   laws
+
+	applies sync.WaitGroup // sends that must end before the process does
+}
+
+// New builds a Gateway; it reads the server certificate and does no other I/O.
+func New(cfg Config) (*Gateway, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	limits := cfg.Limits.withDefaults()
+	g := &Gateway{
+		identity: cfg.Identity, judge: cfg.Judge, store: cfg.Store, book: cfg.Book,
+		upstream: cfg.Upstream, digester: cfg.Digester, instance: cfg.Instance,
+		transportDeadline: orDefault(cfg.TransportDeadline, 30*time.Second),
+		verifyDeadline:    orDefault(cfg.VerifyDeadline, 10*time.Second),
+		sessions:          newSessions(limits.StreamsPerCaller),
+		perAddress:        newBuckets(limits.CallsPerSecondPerAddress, time.Now),
+		perCaller:         newBuckets(limits.CallsPerSecond, time.Now),
+		metrics:           NewMetrics(cfg.Registry),
+		log:               cfg.Logger,
+	}
+	var err error
+	if g.reader, err = facts.NewReader(facts.ReaderConfig{Digester: cfg.Digester, Cache: readerCache}); err != nil {
+		return nil, err
+	}
+	conf, err := serverTLS(cfg.Certificate, cfg.MinTLS)
+	if err != nil {
+		return nil, err
+	}
+	g.server = newServer(conf, g.handle)
+	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bronzeward_open_calls", Help: "Calls that are open now.",
+	}, func() float64 { return float64(g.sessions.count()) }))
+	return g, nil
+}
+
+func orDefault(d, fallback time.Duration) time.Duration {
+	if d == 0 {
+		return fallback
+	}
+	return d
+}
+
+// Serve accepts calls on l until Stop; it returns nil after a Stop.
+func (g *Gateway) Serve(l net.Listener) error {
+	if err := g.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
+}
+
+// Stop takes no new call, ends streams, lets running applies reach their outcome for at
+// most grace, and returns. An apply that is not done by then stays open and is settled
+// by the next process.
+func (g *Gateway) Stop(grace time.Duration) {
+	g.sessions.stop(errStopping)
+	late := time.AfterFunc(grace, g.server.Stop)
+	defer late.Stop()
+	g.server.GracefulStop()
+	g.applies.Wait()
+}

@@ -1,0 +1,3 @@
+// Package httpapi is the HTTP door: health, readiness and metrics. Its route table is
+// one page.
+package httpapi

@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"fmt"
+
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/facts"
+	"bronzeward/gateway/upstream"
+	"bronzeward/policy"
+)
+
+// holdsOf never is null: a rule that counts holds must see an empty list.
+func holdsOf(l control.Locked) []policy.Hold {
+	if l.Holds == nil {
+		return []policy.Hold{}
+	}
+	return l.Holds
+}
+
+// evidenceFacts is the Evidence as a policy sees it.
+func evidenceFacts(e upstream.Evidence, m *control.Machine) *policy.Evidence {
+	return &policy.Evidence{
+		Version: e.Version, Minor: e.Minor, Stage: e.Stage, Type: e.Type,
+		IdentityMatches: identityMatches(e, m),
+		Staged:          !facts.SameText(e.Active.Text, e.Persistent.Text),
+	}
+}
+
+// identityMatches compares all of a machine's identity with what the row is pinned to.
+// A row that is not pinned matches nothing.
+func identityMatches(e upstream.Evidence, m *control.Machine) bool {
+	read := control.Identity{NodeID: e.NodeID, ClusterID: e.ClusterID, SMBIOS: e.SMBIOS}
+	return m.Pinned() && read == m.Identity
+}
+
+// invariants is I18 and what else no policy can waive for an apply: whatever the law
+// allowed is denied when one of these does not hold. The law normally said so already,
+// in better words.
+func invariants(f *policy.Facts, d policy.Decision) policy.Decision {
+	if !d.Allow {
+		return d
+	}
+	must := func(holds bool, code, message string) {
+		if !holds {
+			d.Allow = false
+			d.Reasons = append(d.Reasons, policy.Reason{
+				Code: code, Message: message, Rule: "bronzeward/invariants", Severity: policy.SeverityDeny,
+			})
+		}
+	}
+	must(!f.Caller.Revoked, "BW-INVARIANT-001", "this identity is revoked")
+	must(f.Call.Targets == 1, "BW-INVARIANT-002", "an apply has exactly one machine")
+	must(f.Machine != nil && f.Machine.Pinned, "BW-INVARIANT-003", "the machine is not pinned to an identity")
+	must(f.Machine != nil && f.Machine.Role == "worker", "BW-INVARIANT-004", "only workers are applied to")
+	if f.Evidence == nil || f.Config == nil {
+		must(false, "BW-INVARIANT-005", "there is no evidence of what the machine runs")
+		return d
+	}
+	must(f.Evidence.Type == "worker", "BW-INVARIANT-006", fmt.Sprintf("the machine says it is a %s, not a worker", f.Evidence.Type))
+	must(f.Evidence.IdentityMatches, "BW-INVARIANT-007", "the machine behind the address is not the one that was pinned")
+	must(f.Evidence.Stage != "" && f.Evidence.Stage != "maintenance" && f.Evidence.Stage != "unknown",
+		"BW-INVARIANT-008", "the machine is in stage "+f.Evidence.Stage)
+	must(f.Evidence.Minor == facts.SupportedMinor, "BW-INVARIANT-009",
+		fmt.Sprintf("the machine runs Talos %s; applies are judged for %s", f.Evidence.Version, facts.SupportedMinor))
+	must(len(f.Config.Problems) == 0, "BW-INVARIANT-010", "the configuration is not one that can be read whole")
+	must(len(f.Holds) == 0, "BW-INVARIANT-011", "the machine's scope is held")
+	if f.Call.DryRun {
+		must(!f.Evidence.Staged, "BW-INVARIANT-012", "a dry run would disturb what is staged or on trial")
+		must(f.Call.Mode == "no-reboot" || f.Call.Mode == "auto", "BW-INVARIANT-013", "a dry run is of mode no-reboot or auto")
+	} else {
+		must(f.Call.ModeGiven && f.Call.Mode == "no-reboot", "BW-INVARIANT-014", "only mode no-reboot is forwarded")
+		must(!f.Evidence.Staged, "BW-INVARIANT-015", "what is staged or on trial would be discarded, and no approval says so")
+		must(d.Approvals.Required == 0, "BW-APPROVAL-001",
+			fmt.Sprintf("the change needs %d approvals, and none is recorded", d.Approvals.Required))
+	}
+	return d
+}

@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"encoding/json"
+	"slices"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/policy"
+)
+
+// facts builds what a policy may see of this call to one machine. Holds, Evidence and
+// Config are set by the ways that read them.
+func (c *call) facts(t *target, snap *control.Snapshot, phase string) *policy.Facts {
+	f := &policy.Facts{
+		Version: policy.FactsVersion,
+		Phase:   phase,
+		Call:    c.asked.Call,
+		Caller: policy.Caller{
+			Issuer: c.caller.Issuer, Subject: c.caller.Subject, Kind: string(c.caller.Kind),
+			Groups: slices.Clone(c.caller.Groups), Proof: string(c.caller.Proof), ProofEnds: c.caller.ProofEnds,
+			Revoked: snap.Revoked(c.caller.Issuer, c.caller.Subject),
+		},
+		Holds: []policy.Hold{},
+		Now:   snap.Now(),
+	}
+	if f.Caller.Groups == nil {
+		f.Caller.Groups = []string{}
+	}
+	f.Call.Targets = len(c.targets)
+	f.Call.Cluster = first(c.md.Get("context"))
+	if t != nil {
+		f.Machine = machineFacts(t.machine)
+	}
+	return f
+}
+
+func machineFacts(m *control.Machine) *policy.Machine {
+	labels := m.Labels
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	return &policy.Machine{Name: m.Name, Cluster: m.Cluster, Role: m.Role, Labels: labels, Pinned: m.PinnedAt != nil}
+}
+
+// entry begins the Entry of a Decision about this call; the caller of entry adds what
+// only it knows. A nil target is a call that names no machine we know.
+func (c *call) entry(t *target, d policy.Decision) audit.Entry {
+	snap := c.g.store.Snapshot()
+	e := audit.Entry{
+		ID: newID(), Kind: audit.KindRPC, Verdict: verdictOf(d),
+		Method: printable(c.name), Class: string(c.method.Class),
+		Mode: c.asked.Call.Mode, DryRun: c.asked.Call.DryRun,
+		Caller: bookCaller(c.caller), ClientAddress: c.address,
+		Cluster:          printable(first(c.md.Get("context"))),
+		Epoch:            snap.Epoch,
+		AuthorityVersion: snap.AuthorityVersion,
+		PolicyRevision:   d.Revision, OPAVersion: d.OPA,
+		Reasons: d.Reasons, Codes: d.Codes(), ApprovalsNeeded: d.Approvals.Required,
+		Count: 1, Instance: c.g.instance, At: snap.Now(),
+	}
+	if t != nil {
+		e.MachineID, e.MachineName, e.Cluster, e.NodeID = t.machine.ID, t.machine.Name, t.machine.Cluster, t.machine.NodeID
+	}
+	return e
+}
+
+// withFacts puts the facts a policy saw into the entry, so that it can be judged again.
+func withFacts(e audit.Entry, f *policy.Facts) (audit.Entry, error) {
+	raw, err := json.Marshal(f)
+	if err != nil {
+		return e, err
+	}
+	e.Facts = raw
+	if f.Config != nil {
+		e.Digest, e.Base, e.Persistent = f.Config.Digest, f.Config.Base, f.Config.Persistent
+	}
+	return e, nil
+}
+
+func verdictOf(d policy.Decision) audit.Verdict {
+	if d.Allow {
+		return audit.Allowed
+	}
+	return audit.Denied
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}

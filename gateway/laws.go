@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"bronzeward/gateway/control"
+	"bronzeward/policy"
+)
+
+// laws keeps the engine on the live revision. Safe for concurrent use.
+type laws struct {
+	mu     sync.Mutex // held while a revision is loaded, so that it is loaded once
+	failed string     // the revision that could not be loaded, logged once
+}
+
+// judge decides by the live revision and by no other: a replica that does not have it
+// loads it, and if it cannot, refuses to decide (I11).
+func (l *laws) judge(ctx context.Context, g *Gateway, snap *control.Snapshot, f *policy.Facts) policy.Decision {
+	if snap.LiveRevision == "" {
+		return policy.Deny("BW-POLICY-001", "no policy is live", "bronzeward policy activate DIR")
+	}
+	if g.judge.Revision() != snap.LiveRevision {
+		if err := l.load(ctx, g, snap.LiveRevision); err != nil {
+			return missingLaw(snap.LiveRevision)
+		}
+	}
+	d := g.judge.Decide(ctx, f)
+	if d.Revision != snap.LiveRevision {
+		// Another revision became live between the two lines above.
+		return missingLaw(snap.LiveRevision)
+	}
+	return d
+}
+
+func missingLaw(revision string) policy.Decision {
+	return policy.Deny("BW-POLICY-001", fmt.Sprintf("this replica does not have the live policy %.12s", revision),
+		"bronzeward policy status")
+}
+
+// load brings the live revision into the engine. The last good one stays when it fails,
+// and decides nothing: judge compares revisions.
+func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g.judge.Revision() == revision {
+		return nil
+	}
+	err := func() error {
+		archive, err := g.store.Bundle(ctx, revision)
+		if err != nil {
+			return fmt.Errorf("reading bundle %s: %w", revision, err)
+		}
+		bundle, err := policy.Open(archive)
+		if err != nil {
+			return fmt.Errorf("opening bundle %s: %w", revision, err)
+		}
+		if bundle.Revision() != revision {
+			return fmt.Errorf("bundle %s is stored under the name %s", bundle.Revision(), revision)
+		}
+		return g.judge.Use(ctx, bundle)
+	}()
+	if err != nil {
+		if l.failed != revision {
+			g.log.ErrorContext(ctx, "the live policy cannot be loaded; every call is denied", slog.Any("cause", err))
+		}
+		l.failed = revision
+		return err
+	}
+	l.failed = ""
+	g.log.InfoContext(ctx, "policy loaded", slog.String("revision", revision))
+	return nil
+}
+
+// followEvery is how often the watch over open calls looks without being told that
+// authority moved.
+const followEvery = 500 * time.Millisecond
+
+// Follow keeps this replica to the authority it has confirmed, until ctx ends: it loads
+// the live policy, ends the open calls of people who were revoked, and ends all when the
+// authority version could not be confirmed for too long.
+func (g *Gateway) Follow(ctx context.Context) {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		snap := g.store.Snapshot()
+		g.sessions.endRevoked(snap.Revoked)
+		if g.store.Unconfirmed() > control.ConfirmLimit {
+			g.sessions.endAll(errUnconfirmed)
+		}
+		if snap.LiveRevision != "" && g.judge.Revision() != snap.LiveRevision {
+			_ = g.laws.load(ctx, g, snap.LiveRevision) // logged there; judge refuses meanwhile
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-snap.Superseded():
+		case <-tick.C:
+		}
+	}
+}

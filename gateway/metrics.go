@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the gateway's own numbers. None carries a person's name, a machine's
+// configuration or a digest as a label.
+type Metrics struct {
+	calls     *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
+	decisions *prometheus.CounterVec
+	attempts  *prometheus.CounterVec
+	limited   *prometheus.CounterVec
+	rounds    prometheus.Histogram
+}
+
+// BookMetrics registers the numbers of the group commit and gives what the book tells of
+// each of its commits.
+func BookMetrics(reg prometheus.Registerer) func(rows int, took time.Duration) {
+	rowsIn := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "bronzeward_book_commit_rows", Help: "Rows of one group commit.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+	})
+	seconds := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "bronzeward_book_commit_seconds", Help: "Time of one group commit, from its first statement to the answer.",
+		Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 14),
+	})
+	reg.MustRegister(rowsIn, seconds)
+	return func(rows int, took time.Duration) {
+		rowsIn.Observe(float64(rows))
+		seconds.Observe(took.Seconds())
+	}
+}
+
+// NewMetrics makes the metrics and registers them; registering twice panics, which is
+// a programming error.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "bronzeward_calls_total", Help: "Calls that ended, by class of method and gRPC code.",
+		}, []string{"class", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "bronzeward_call_step_seconds", Help: "Time of one step of a call.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 14),
+		}, []string{"step"}),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "bronzeward_decisions_total", Help: "Decisions that were written, by verdict and first code.",
+		}, []string{"verdict", "code"}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "bronzeward_attempts_total", Help: "Attempts that reached a state, by state.",
+		}, []string{"state"}),
+		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "bronzeward_limited_calls_total", Help: "Calls turned away by a limit, by limit.",
+		}, []string{"limit"}),
+		rounds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "bronzeward_apply_rounds", Help: "How often one apply was judged because something moved meanwhile.",
+			Buckets: []float64{1, 2, 3},
+		}),
+	}
+	reg.MustRegister(m.calls, m.seconds, m.decisions, m.attempts, m.limited, m.rounds)
+	return m
+}

@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/policy"
+)
+
+// mutate is the way of every change that is no apply: one machine, judged under its
+// lock, entry and outcome only. It is refused while an attempt is open on the machine,
+// is sent once over the pooled connection, and may end unknown.
+func (c *call) mutate() error {
+	t := &c.targets[0]
+	snap := c.g.store.Snapshot()
+	request := control.Request{MachineID: t.machine.ID, Caller: policy.Person{Issuer: c.caller.Issuer, Subject: c.caller.Subject}}
+	var d policy.Decision
+	var e audit.Entry
+	admission, err := c.g.store.Admit(c.ctx, request, func(locked control.Locked) control.Judgement {
+		now := &target{spelled: t.spelled, machine: &locked.Machine}
+		f := c.facts(now, snap, "final")
+		f.Now, f.Caller.Revoked, f.Holds = locked.Now, locked.CallerRevoked, holdsOf(locked)
+		d = c.g.judgeLocked(c.ctx, locked, f)
+		if d.Allow && len(f.Holds) > 0 {
+			d.Allow = false
+			d.Reasons = append(d.Reasons, policy.Deny("BW-INVARIANT-011", "the machine's scope is held", "bronzeward attempts list").Reasons...)
+		}
+		var err error
+		if e, err = withFacts(c.entry(now, d), f); err != nil {
+			d = policy.Deny("BW-BOOK-002", "the facts of this call cannot be written down", "")
+			e = c.entry(now, d)
+		}
+		return control.Judgement{Entry: e}
+	})
+	if err != nil {
+		return c.notAdmitted(t, err)
+	}
+	c.g.countDecision(e)
+	c.decided = append(c.decided, admission.Receipt.ID)
+	if !d.Allow {
+		return denial(admission.Receipt.ID, d)
+	}
+	// A crash between here and the outcome leaves an entry without one: what became of
+	// the call is unknown, and is shown as such.
+	v := verdict{target: t, decision: d, id: admission.Receipt.ID}
+	var sent int64
+	began := time.Now()
+	err = c.forward(c.ctx, v, func(answer []byte) error { return c.send(t, answer, &sent) })
+	o := audit.Outcome{
+		ID: newID(), EntryID: v.id, Kind: audit.OutcomeAnswered, Code: status.Code(err).String(),
+		BytesOut: sent, Duration: time.Since(began), Instance: c.g.instance,
+	}
+	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled {
+		o.Kind, o.State = audit.OutcomeUnanswered, "unknown"
+	}
+	c.keepOutcome(o)
+	return err
+}

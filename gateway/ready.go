@@ -1,0 +1,35 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"bronzeward/gateway/control"
+)
+
+// Ready says what this replica stands on, and what keeps it from deciding. Keys of an
+// issuer that are away are no such thing: certificates still open the door.
+func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
+	var problems []string
+	snap, err := g.store.Refresh(ctx, 0)
+	if err != nil {
+		snap = g.store.Snapshot()
+		problems = append(problems, "the database does not answer")
+	}
+	if age := g.store.Unconfirmed(); age > control.ConfirmLimit {
+		problems = append(problems, "the authority version was last confirmed "+age.Round(time.Second).String()+" ago")
+	}
+	switch {
+	case snap.LiveRevision == "":
+		problems = append(problems, "no policy is live: bronzeward policy activate DIR")
+	case g.judge.Revision() != snap.LiveRevision:
+		if err := g.laws.load(ctx, g, snap.LiveRevision); err != nil {
+			problems = append(problems, "the live policy cannot be loaded")
+		}
+	}
+	return map[string]any{
+		"instance": g.instance, "policy_revision": g.judge.Revision(), "live_revision": snap.LiveRevision,
+		"authority_version": snap.AuthorityVersion, "epoch": snap.Epoch, "machines": len(snap.Machines),
+		"open_calls": g.sessions.count(),
+	}, problems
+}

@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/upstream"
+	"bronzeward/policy"
+)
+
+// How an apply that was not admitted is answered, case by case.
+
+// inFlight denies a repeat of the very same request while the first one is on its way:
+// it is told the first one's attempt, and nothing is sent a second time.
+func inFlight(l control.Locked, d policy.Decision) policy.Decision {
+	if l.InFlight == nil || l.InFlight.State != control.StateOpen {
+		return d
+	}
+	first := policy.Reason{
+		Code: "BW-ATTEMPT-001", Severity: policy.SeverityDeny, Rule: "bronzeward/attempts",
+		Message: fmt.Sprintf("the same request is being carried out as attempt %s since %s",
+			l.InFlight.ID, l.InFlight.OpenedAt.UTC().Format(time.RFC3339)),
+		Hint: "bronzeward attempts show " + l.InFlight.ID.String(),
+	}
+	d.Allow = false
+	d.Reasons = append([]policy.Reason{first}, d.Reasons...)
+	return d
+}
+
+// refusedApply answers a written refusal.
+func (c *call) refusedApply(id uuid.UUID, j judged) error {
+	if j.first != nil && j.first.State == control.StateOpen {
+		// Not a policy's verdict: the caller is asked to wait for what it asked for already.
+		r := j.decision.Reasons[0]
+		return refusal(codes.Aborted, id, r.Code, r.Message, r.Hint)
+	}
+	return denial(id, j.decision)
+}
+
+// notAdmitted answers when the transaction did not commit what the judge allowed.
+// Guards that no policy can waive are written down as denials of their own.
+func (c *call) notAdmitted(t *target, err error) error {
+	var (
+		busy    *control.BusyError
+		flying  *control.InFlightError
+		guard   *control.GuardError
+		unknown *control.CommitUnknownError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		// COMMIT gave no answer: the entry may stand, with an open attempt that will be
+		// settled. Nothing is sent, whatever is found later (I1).
+		c.note(slog.String("entry", unknown.EntryID.String()), slog.Any("book", err))
+		return unavailable(unknown.EntryID, "BW-BOOK-001", "the decision may not have been written down")
+	case errors.As(err, &busy):
+		return c.denyAbout(t, policy.Deny("BW-HOLDS-001", err.Error(), "bronzeward attempts show "+busy.Holder.String()))
+	case errors.As(err, &flying):
+		return c.denyAbout(t, policy.Deny("BW-ATTEMPT-001", err.Error(), "bronzeward attempts show "+flying.AttemptID.String()))
+	case errors.As(err, &guard):
+		return c.denyAbout(t, policy.Deny("BW-INVARIANT-016", guard.Message, ""))
+	}
+	return c.notWritten(c.id, err)
+}
+
+// denyAbout writes a denial about one machine that Go words, and answers with it.
+func (c *call) denyAbout(t *target, d policy.Decision) error {
+	e := c.entry(t, d)
+	receipt, err := c.g.write(c.ctx, e)
+	if err != nil {
+		return c.notWritten(e.ID, err)
+	}
+	c.decided = append(c.decided, receipt.ID)
+	return denial(receipt.ID, d)
+}
+
+// unreachable answers when the evidence could not be read: an entry of that class, no
+// attempt, nothing spent.
+func (c *call) unreachable(t *target, cause error) error {
+	c.note(slog.Any("evidence", cause))
+	class := string(upstream.ClassOf(cause))
+	message := fmt.Sprintf("machine %s cannot be read: %s", t.machine.Name, oneLine(cause.Error()))
+	e := c.entry(t, policy.Deny("BW-UPSTREAM-001", message, ""))
+	e.Verdict, e.Detail = audit.Refused, class
+	receipt, err := c.g.write(c.ctx, e)
+	if err != nil {
+		return c.notWritten(e.ID, err)
+	}
+	c.decided = append(c.decided, receipt.ID)
+	return refusal(codes.Unavailable, receipt.ID, "BW-UPSTREAM-001", message, "nothing was sent to the machine; try again")
+}

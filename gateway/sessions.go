@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"bronzeward/gateway/identity"
+)
+
+// Why an open call ends before its own end.
+var (
+	errProofEnded  = errors.New("the credential this call was opened with has ended; log in again")
+	errRevoked     = errors.New("this identity has been revoked")
+	errUnconfirmed = errors.New("the gateway cannot confirm with its database that nothing was revoked")
+	errTooMany     = errors.New("too many calls of this caller are open at once")
+)
+
+// person is who a caller is across certificates and tokens.
+type person struct{ issuer, subject string }
+
+func personOf(c identity.Caller) person { return person{c.Issuer, c.Subject} }
+
+// sessions are the calls that are open now, by person. Safe for concurrent use.
+type sessions struct {
+	limit int
+
+	mu      sync.Mutex // guards open and stopped
+	open    map[person]map[*session]struct{}
+	stopped error // why no call is taken any more; nil while they are
+}
+
+type session struct{ end context.CancelCauseFunc }
+
+func newSessions(limit int) *sessions {
+	return &sessions{limit: limit, open: map[person]map[*session]struct{}{}}
+}
+
+// enter opens a call: its context ends with the proof, with a revocation, or with
+// leave. It refuses when the person has too many calls open.
+func (s *sessions) enter(ctx context.Context, who identity.Caller) (_ context.Context, leave func(), _ error) {
+	ctx, end := context.WithCancelCause(ctx)
+	var stopProof context.CancelFunc = func() {}
+	if !who.ProofEnds.IsZero() {
+		ctx, stopProof = context.WithDeadlineCause(ctx, who.ProofEnds, errProofEnded)
+	}
+	one, key := &session{end: end}, personOf(who)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped != nil {
+		stopProof()
+		end(nil)
+		return nil, nil, s.stopped
+	}
+	if len(s.open[key]) >= s.limit {
+		stopProof()
+		end(nil)
+		return nil, nil, fmt.Errorf("%w: the limit is %d (limits.streams_per_caller)", errTooMany, s.limit)
+	}
+	if s.open[key] == nil {
+		s.open[key] = map[*session]struct{}{}
+	}
+	s.open[key][one] = struct{}{}
+	return ctx, func() {
+		s.mu.Lock()
+		delete(s.open[key], one)
+		if len(s.open[key]) == 0 {
+			delete(s.open, key)
+		}
+		s.mu.Unlock()
+		stopProof()
+		end(nil)
+	}, nil
+}
+
+// endRevoked ends the open calls of everybody who is revoked.
+func (s *sessions) endRevoked(revoked func(issuer, subject string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for who, calls := range s.open {
+		if !revoked(who.issuer, who.subject) {
+			continue
+		}
+		for one := range calls {
+			one.end(errRevoked)
+		}
+	}
+}
+
+// endAll ends every open call for one cause.
+func (s *sessions) endAll(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, calls := range s.open {
+		for one := range calls {
+			one.end(cause)
+		}
+	}
+}
+
+// stop ends every open call and takes no more.
+func (s *sessions) stop(cause error) {
+	s.mu.Lock()
+	s.stopped = cause
+	s.mu.Unlock()
+	s.endAll(cause)
+}
+
+// count is how many calls are open, for the metric.
+func (s *sessions) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, calls := range s.open {
+		n += len(calls)
+	}
+	return n
+}

@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/upstream"
+)
+
+const (
+	// settleEvery is how often held attempts are looked at: often enough that a machine is
+	// freed soon after it can be, seldom enough that a machine that is away costs little.
+	settleEvery = 2 * time.Second
+	// observeWithin bounds the observation of one machine.
+	observeWithin = 5 * time.Second
+)
+
+// Settle looks after attempts nobody is working on, from the start until ctx ends: those
+// whose owner is gone become unresolved, and unresolved ones are completed as soon as the
+// machine is seen to hold their configuration. It only ever observes; nothing is sent.
+// Every replica may run it at once.
+func (g *Gateway) Settle(ctx context.Context) {
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for {
+		if err := g.settleOnce(ctx); err != nil && ctx.Err() == nil {
+			g.log.WarnContext(ctx, "attempts could not be looked after", slog.Any("cause", err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (g *Gateway) settleOnce(ctx context.Context) error {
+	dead, err := g.store.DeadAttempts(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range dead {
+		a := &dead[i]
+		err := g.store.MarkUnresolved(ctx, a.ID, "the gateway that sent it is gone: "+a.Owner.Instance)
+		if err != nil && !errors.Is(err, control.ErrNotOwner) {
+			return err
+		}
+		if err == nil {
+			g.metrics.attempts.WithLabelValues(string(control.StateUnresolved)).Inc()
+			g.log.WarnContext(ctx, "attempt is unresolved", slog.String("attempt", a.ID.String()), slog.String("machine", a.MachineName))
+		}
+	}
+	held, err := g.store.ListAttempts(ctx, control.AttemptFilter{Held: true, Limit: 1000})
+	if err != nil {
+		return err
+	}
+	for i := range held {
+		if held[i].State == control.StateUnresolved {
+			g.resolve(ctx, &held[i])
+		}
+	}
+	return nil
+}
+
+// resolve completes an unresolved attempt when both resources of its machine hold what
+// was sent. What it sees otherwise changes nothing: the attempt may still land.
+func (g *Gateway) resolve(ctx context.Context, a *control.Attempt) {
+	machine, err := g.store.GetMachine(ctx, a.MachineName)
+	if err != nil {
+		return // the next round tries again
+	}
+	bounded, cancel := context.WithTimeout(ctx, observeWithin)
+	defer cancel()
+	seen, err := g.upstream.Observe(bounded, upstreamTarget(&machine))
+	if err != nil {
+		g.log.DebugContext(ctx, "an unresolved attempt's machine cannot be read", slog.String("machine", machine.Name), slog.Any("cause", err))
+		return
+	}
+	if !identityMatches(seen, &machine) || !g.holds(seen, a.Digest) {
+		return
+	}
+	late := readBackOutcome(&seen, a.Digest, a.Digest)
+	late.Kind = audit.OutcomeLate
+	late.Duration = g.store.Snapshot().Now().Sub(a.OpenedAt)
+	late.Message = "late landing of attempt " + a.ID.String() + ", seen " + late.Duration.Round(time.Second).String() + " after its decision"
+	err = g.store.ResolveAttempt(ctx, a.ID, a.Digest, a.Digest, late)
+	switch {
+	case err == nil:
+		g.metrics.attempts.WithLabelValues(string(control.StateCompleted)).Inc()
+		g.log.InfoContext(ctx, "attempt is completed by what the machine holds", slog.String("attempt", a.ID.String()), slog.String("machine", machine.Name))
+	case errors.Is(err, control.ErrNotOwner), errors.Is(err, control.ErrTooEarly):
+		// Another replica was first, or the evidence says nothing yet.
+	default:
+		g.log.WarnContext(ctx, "an attempt could not be completed", slog.String("attempt", a.ID.String()), slog.Any("cause", err))
+	}
+}
+
+// holds is true when both resources hold the text of this digest.
+func (g *Gateway) holds(e upstream.Evidence, digest string) bool {
+	for _, text := range [][]byte{e.Active.Text, e.Persistent.Text} {
+		if same, err := g.digester.Same(text, digest); err != nil || !same {
+			return false
+		}
+	}
+	return true
+}
