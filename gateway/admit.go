@@ -67,7 +67,7 @@ func (c *call) apply() error {
 // refusedEarly judges without evidence. Only a refusal is written: an allowed call gets
 // the one entry of its final judgement.
 func (c *call) refusedEarly(t *target) (bool, error) {
-	snap := c.g.store.Snapshot()
+	snap := c.g.laws.current(c.ctx, c.g)
 	early := c.g.laws.judge(c.ctx, c.g, snap, c.facts(t, snap, "early"))
 	if early.Allow {
 		return false, nil
@@ -142,7 +142,10 @@ func (c *call) admit(t *target, l *look) (control.Admission, judged, error) {
 		f.Now, f.Caller.Revoked, f.Holds = locked.Now, locked.CallerRevoked, holdsOf(locked)
 		f.Evidence = evidenceFacts(l.evidence, &locked.Machine)
 		f.Config = l.config
-		d := c.g.judgeLocked(c.ctx, locked, f)
+		d, moved := c.g.judgeLocked(c.ctx, locked, f)
+		if moved {
+			return control.Judgement{Retry: true}
+		}
 		d = inFlight(locked, invariants(f, d))
 		e, err := withFacts(c.entry(now, d), f)
 		if err != nil {
@@ -160,16 +163,17 @@ func (c *call) admit(t *target, l *look) (control.Admission, judged, error) {
 	return admission, out, err
 }
 
-// judgeLocked decides by the revision that is live under the lock.
-func (g *Gateway) judgeLocked(ctx context.Context, locked control.Locked, f *policy.Facts) policy.Decision {
-	if locked.LiveRevision == "" || g.judge.Revision() != locked.LiveRevision {
-		return missingLaw(locked.LiveRevision)
+// judgeLocked decides by the revision that is live under the lock. When this replica
+// does not have it yet, moved asks for another round, in which it is loaded.
+func (g *Gateway) judgeLocked(ctx context.Context, locked control.Locked, f *policy.Facts) (d policy.Decision, moved bool) {
+	if locked.LiveRevision == "" {
+		return policy.Deny("BW-POLICY-001", "no policy is live", "bronzeward policy activate DIR"), false
 	}
-	d := g.judge.Decide(ctx, f)
-	if d.Revision != locked.LiveRevision {
-		return missingLaw(locked.LiveRevision)
+	if g.judge.Revision() != locked.LiveRevision {
+		return d, true
 	}
-	return d
+	d = g.judge.Decide(ctx, f)
+	return d, d.Revision != locked.LiveRevision
 }
 
 func (c *call) newAttempt(l *look) *control.NewAttempt {

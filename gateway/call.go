@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,7 +55,9 @@ type call struct {
 	decided []uuid.UUID
 	// detached is true once the call ends by its own outcome and no longer with its caller.
 	detached bool
-	attrs    []slog.Attr
+
+	mu    sync.Mutex // guards attrs: the parts of a fan-out note side by side
+	attrs []slog.Attr
 }
 
 // target is one machine a call names, with the caller's own spelling of it.
@@ -65,7 +69,15 @@ type target struct {
 // handle is the way of every call: who, what, where to, then the way of its class.
 func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 	c := g.newCall(stream)
-	defer func() { err = c.finish(err) }()
+	defer func() {
+		if p := recover(); p != nil {
+			// A fault of ours in one call ends that call, and no other. What it had
+			// committed stands: an open attempt is settled like that of a dead owner.
+			c.note(slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			err = unavailable(c.id, "BW-GATEWAY-002", "the gateway failed inside this call; its log says where")
+		}
+		err = c.finish(err)
+	}()
 
 	if !g.perAddress.allow(c.address) {
 		g.metrics.limited.WithLabelValues("address").Inc()
@@ -204,7 +216,11 @@ var (
 )
 
 // note adds to the one log line of this call.
-func (c *call) note(attrs ...slog.Attr) { c.attrs = append(c.attrs, attrs...) }
+func (c *call) note(attrs ...slog.Attr) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attrs = append(c.attrs, attrs...)
+}
 
 // finish prints the call's one log line, counts it and hands its decisions' ids to the caller.
 func (c *call) finish(err error) error {

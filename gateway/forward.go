@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -93,15 +93,14 @@ func (c *call) send(t *target, answer []byte, sent *int64) error {
 // readMany merges the answers of several machines: a refused or failing machine is its
 // own metadata.error, and the call fails only when all fail.
 func (c *call) readMany(verdicts []verdict) error {
-	var mu sync.Mutex // guards the stream and merged
-	merged := make([][]byte, len(verdicts))
+	out := &merger{call: c, parts: make([][]byte, len(verdicts))}
 	failures := make([]error, len(verdicts))
 	var group errgroup.Group
 	for i, v := range verdicts {
 		group.Go(func() error {
 			if !v.decision.Allow {
 				failures[i] = denial(v.id, v.decision)
-				return nil
+				return out.failed(i, v, failures[i])
 			}
 			var sent int64
 			began := time.Now()
@@ -111,53 +110,22 @@ func (c *call) readMany(verdicts []verdict) error {
 					return status.Error(codes.Internal, err.Error())
 				}
 				sent += int64(len(named))
-				if !c.method.ServerStream {
-					merged[i] = append(merged[i], named...)
-					return nil
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				return c.stream.SendMsg(&message{bytes: named})
+				return out.answered(i, named)
 			})
 			c.outcome(v, failures[i], sent, time.Since(began))
+			if failures[i] != nil {
+				return out.failed(i, v, failures[i])
+			}
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return no error; failures holds them
-	return c.answerMany(verdicts, merged, failures)
-}
-
-// answerMany sends what was gathered, failures as answers of their own.
-func (c *call) answerMany(verdicts []verdict, merged [][]byte, failures []error) error {
-	failed := 0
-	for _, err := range failures {
-		if err != nil {
-			failed++
-		}
+	if err := group.Wait(); err != nil {
+		return err
 	}
-	if failed == len(verdicts) {
+	if !slices.Contains(failures, nil) {
 		return allFailed(verdicts, failures)
 	}
-	var whole []byte
-	for i, v := range verdicts {
-		part := merged[i]
-		if failures[i] != nil {
-			var err error
-			if part, err = errorAnswer(v.target.spelled, failures[i], c.method.ServerStream); err != nil {
-				return status.Error(codes.Internal, err.Error())
-			}
-			if c.method.ServerStream {
-				if err := c.stream.SendMsg(&message{bytes: part}); err != nil {
-					return err
-				}
-			}
-		}
-		whole = append(whole, part...)
-	}
-	if c.method.ServerStream {
-		return nil
-	}
-	return c.stream.SendMsg(&message{bytes: whole})
+	return out.end()
 }
 
 // allFailed is one status for several failures: the first one's code, every machine's words.

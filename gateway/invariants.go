@@ -49,6 +49,8 @@ func invariants(f *policy.Facts, d policy.Decision) policy.Decision {
 		}
 	}
 	must(!f.Caller.Revoked, "BW-INVARIANT-001", "this identity is revoked")
+	must(f.Caller.ProofEnds.IsZero() || f.Now.Before(f.Caller.ProofEnds), "BW-INVARIANT-017",
+		"the credential this call was opened with has ended")
 	must(f.Call.Targets == 1, "BW-INVARIANT-002", "an apply has exactly one machine")
 	must(f.Machine != nil && f.Machine.Pinned, "BW-INVARIANT-003", "the machine is not pinned to an identity")
 	must(f.Machine != nil && f.Machine.Role == "worker", "BW-INVARIANT-004", "only workers are applied to")

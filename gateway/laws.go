@@ -17,16 +17,31 @@ type laws struct {
 	failed string     // the revision that could not be loaded, logged once
 }
 
+// current is a snapshot whose live revision the engine has, if that can be had: a call
+// that comes while another law becomes live waits for it instead of being refused.
+func (l *laws) current(ctx context.Context, g *Gateway) *control.Snapshot {
+	snap := g.store.Snapshot()
+	if g.judge.Revision() == snap.LiveRevision {
+		return snap
+	}
+	// The engine may be ahead of the snapshot, or behind it.
+	if fresh, err := g.store.Refresh(ctx, 0); err == nil {
+		snap = fresh
+	}
+	if snap.LiveRevision != "" && g.judge.Revision() != snap.LiveRevision {
+		_ = l.load(ctx, g, snap.LiveRevision) // logged there; judge refuses
+	}
+	return snap
+}
+
 // judge decides by the live revision and by no other: a replica that does not have it
-// loads it, and if it cannot, refuses to decide (I11).
+// refuses to decide (I11).
 func (l *laws) judge(ctx context.Context, g *Gateway, snap *control.Snapshot, f *policy.Facts) policy.Decision {
 	if snap.LiveRevision == "" {
 		return policy.Deny("BW-POLICY-001", "no policy is live", "bronzeward policy activate DIR")
 	}
 	if g.judge.Revision() != snap.LiveRevision {
-		if err := l.load(ctx, g, snap.LiveRevision); err != nil {
-			return missingLaw(snap.LiveRevision)
-		}
+		return missingLaw(snap.LiveRevision)
 	}
 	d := g.judge.Decide(ctx, f)
 	if d.Revision != snap.LiveRevision {

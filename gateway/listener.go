@@ -19,6 +19,8 @@ const (
 	// window is talosctl's own flow-control window; a smaller one would make us the
 	// slow part of a stream.
 	window = 2 << 20
+	// maxStreams is per connection; a dashboard opens about twenty streams.
+	maxStreams = 256
 	// minPing lets talosctl's action tracker ping every 10 s on a stream that is idle.
 	minPing = 5 * time.Second
 	// ownPing finds dead clients behind a load balancer.
@@ -68,6 +70,7 @@ func newServer(cfg *tls.Config, handler grpc.StreamHandler) *grpc.Server {
 		grpc.InitialWindowSize(window),
 		grpc.InitialConnWindowSize(window),
 		grpc.MaxHeaderListSize(64<<10),
+		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: ownPing, Timeout: 10 * time.Second}),

@@ -16,7 +16,7 @@ import (
 // is sent once over the pooled connection, and may end unknown.
 func (c *call) mutate() error {
 	t := &c.targets[0]
-	snap := c.g.store.Snapshot()
+	snap := c.g.laws.current(c.ctx, c.g)
 	request := control.Request{MachineID: t.machine.ID, Caller: policy.Person{Issuer: c.caller.Issuer, Subject: c.caller.Subject}}
 	var d policy.Decision
 	var e audit.Entry
@@ -24,7 +24,10 @@ func (c *call) mutate() error {
 		now := &target{spelled: t.spelled, machine: &locked.Machine}
 		f := c.facts(now, snap, "final")
 		f.Now, f.Caller.Revoked, f.Holds = locked.Now, locked.CallerRevoked, holdsOf(locked)
-		d = c.g.judgeLocked(c.ctx, locked, f)
+		var moved bool
+		if d, moved = c.g.judgeLocked(c.ctx, locked, f); moved {
+			return control.Judgement{Retry: true}
+		}
 		if d.Allow && len(f.Holds) > 0 {
 			d.Allow = false
 			d.Reasons = append(d.Reasons, policy.Deny("BW-INVARIANT-011", "the machine's scope is held", "bronzeward attempts list").Reasons...)

@@ -55,7 +55,7 @@ func (c *call) read() error {
 // commit. What was judged under an older authority version is judged again.
 func (c *call) decide(ctx context.Context, t *target, phase string) (verdict, error) {
 	for range rounds {
-		snap := c.g.store.Snapshot()
+		snap := c.g.laws.current(ctx, c.g)
 		f := c.facts(t, snap, phase)
 		began := time.Now()
 		d := c.g.laws.judge(ctx, c.g, snap, f)
