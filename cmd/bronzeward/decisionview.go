@@ -119,7 +119,7 @@ func showDecision(w io.Writer, r *audit.Row, e *audit.Entry, colours bool) {
 	}
 	line("detail", e.Detail)
 	line("policy", e.PolicyRevision)
-	line("engine", e.OPAVersion)
+	line("engine", engine(e.OPAVersion))
 	line("approvals required", fmt.Sprint(e.ApprovalsNeeded))
 	line("authority version", fmt.Sprint(e.AuthorityVersion))
 	line("gateway", e.Instance)
@@ -128,6 +128,13 @@ func showDecision(w io.Writer, r *audit.Row, e *audit.Entry, colours bool) {
 	showReasons(w, e.Reasons)
 	showChanges(w, e.Facts)
 	showOutcomes(w, r.Outcomes)
+}
+
+func engine(opa string) string {
+	if opa == "" {
+		return ""
+	}
+	return "OPA " + opa
 }
 
 func who(c audit.Caller) string {
@@ -145,14 +152,14 @@ func who(c audit.Caller) string {
 }
 
 func proof(c audit.Caller) string {
-	text := c.Proof
-	if c.CertificateSerial != "" {
-		text += ", certificate " + c.CertificateSerial
+	var parts []string
+	if strings.Contains(c.Proof, "certificate") {
+		parts = append(parts, strings.TrimSpace("certificate "+c.CertificateSerial))
 	}
-	if c.TokenID != "" {
-		text += ", token " + c.TokenID
+	if strings.Contains(c.Proof, "token") {
+		parts = append(parts, strings.TrimSpace("token "+c.TokenID))
 	}
-	return text
+	return strings.Join(parts, " and ")
 }
 
 func machineText(e *audit.Entry) string {

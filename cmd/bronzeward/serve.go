@@ -9,11 +9,14 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"bronzeward/audit"
 	"bronzeward/gateway"
+	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
 	"bronzeward/gateway/httpapi"
 )
@@ -42,6 +45,9 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 		return err
 	}
 	defer store.Close()
+	if _, err := audit.EnsurePartitions(ctx, store.Pool(), audit.PartitionsAhead); err != nil {
+		return fmt.Errorf("making the book's next months: %w", err)
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	observe := gateway.BookMetrics(registry)
@@ -91,7 +97,7 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 	log.Info("serving", slog.String("listen", listener.Addr().String()), slog.String("http", web.Addr().String()))
 	acts := &gateway.Acts{Store: store, Judge: engine, Upstream: pool, Digester: digester}
 	door := httpapi.Handler(httpapi.Config{Ready: readiness{gw, who}, Gatherer: registry})
-	return s.run(ctx, gw, acts, listener, web, door, cfg, log)
+	return s.run(ctx, gw, acts, store, listener, web, door, cfg, log)
 }
 
 // check refuses what only development may have.
@@ -103,7 +109,7 @@ func (s *serveCmd) check(cfg *Config) error {
 }
 
 // run keeps the listeners and the background work going until ctx ends or one of them errs.
-func (s *serveCmd) run(ctx context.Context, gw *gateway.Gateway, acts *gateway.Acts, listener, web net.Listener, handler http.Handler, cfg *Config, log *slog.Logger) error {
+func (s *serveCmd) run(ctx context.Context, gw *gateway.Gateway, acts *gateway.Acts, store *control.Store, listener, web net.Listener, handler http.Handler, cfg *Config, log *slog.Logger) error {
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second}
@@ -118,6 +124,7 @@ func (s *serveCmd) run(ctx context.Context, gw *gateway.Gateway, acts *gateway.A
 	})
 	group.Go(func() error { gw.Follow(background); return nil })
 	group.Go(func() error { gw.Settle(background); return nil })
+	group.Go(func() error { keepPartitions(background, store.Pool(), log); return nil })
 	if cfg.Policy.WatchDirectory != "" {
 		group.Go(func() error { return watchPolicy(background, acts, cfg.path(cfg.Policy.WatchDirectory), log) })
 	}
@@ -131,4 +138,20 @@ func (s *serveCmd) run(ctx context.Context, gw *gateway.Gateway, acts *gateway.A
 		return server.Shutdown(bounded)
 	})
 	return group.Wait()
+}
+
+// keepPartitions makes the book's next months ahead of time, once a day until ctx ends.
+func keepPartitions(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) {
+	tick := time.NewTicker(24 * time.Hour)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, err := audit.EnsurePartitions(ctx, pool, audit.PartitionsAhead); err != nil {
+			log.ErrorContext(ctx, "the book's next months could not be made", slog.Any("cause", err))
+		}
+	}
 }

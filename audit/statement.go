@@ -1,0 +1,165 @@
+package audit
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// The statements insert one row or many; both return id, recorded_at and leaf. Of many rows, each at its own cost, one
+// statement over arrays takes a third of the database's time that as many statements take.
+var (
+	//go:embed queries/insert_entry.sql
+	insertEntry string
+	//go:embed queries/insert_entries.sql
+	insertEntries string
+	//go:embed queries/insert_outcome.sql
+	insertOutcome string
+	//go:embed queries/insert_outcomes.sql
+	insertOutcomes string
+)
+
+// statement is a row ready to be inserted: built once, by the goroutine that wants it written.
+type statement struct {
+	id      uuid.UUID
+	entry   uuid.UUID // the entry an outcome is about; an entry's own id
+	outcome bool
+	args    []any // parameters of the statement for one row
+}
+
+func entryStatement(e Entry) (statement, error) {
+	if e.ID == uuid.Nil {
+		made, err := uuid.NewV7()
+		if err != nil {
+			return statement{}, fmt.Errorf("making an id: %w", err)
+		}
+		e.ID = made
+	}
+	e = e.clean()
+	return statement{id: e.ID, entry: e.ID, args: e.columns(e.record())}, nil
+}
+
+func outcomeStatement(o Outcome) (statement, error) {
+	if o.EntryID == uuid.Nil {
+		return statement{}, errors.New("an outcome without entry")
+	}
+	if o.ID == uuid.Nil {
+		made, err := uuid.NewV7()
+		if err != nil {
+			return statement{}, fmt.Errorf("making an id: %w", err)
+		}
+		o.ID = made
+	}
+	o = o.clean()
+	return statement{id: o.ID, entry: o.EntryID, outcome: true, args: o.columns(o.record())}, nil
+}
+
+// sql is the statement for one row.
+func (s statement) sql() string {
+	if s.outcome {
+		return insertOutcome
+	}
+	return insertEntry
+}
+
+// run inserts the row alone.
+func (s statement) run(ctx context.Context, tx pgx.Tx) (Receipt, error) {
+	r, err := scanReceipt(tx.QueryRow(ctx, s.sql(), s.args...))
+	if err != nil {
+		return Receipt{}, fmt.Errorf("inserting %s: %w", s.id, cause(err))
+	}
+	return r, nil
+}
+
+// scanReceipt reads what every statement here returns.
+func scanReceipt(row pgx.Row) (Receipt, error) {
+	var r Receipt
+	var leaf []byte
+	if err := row.Scan(&r.ID, &r.RecordedAt, &leaf); err != nil {
+		return Receipt{}, err
+	}
+	if copy(r.Leaf[:], leaf) != len(r.Leaf) {
+		return Receipt{}, errors.New("the database returned a leaf of another length")
+	}
+	r.RecordedAt = r.RecordedAt.UTC()
+	return r, nil
+}
+
+// columns are the parameters of queries/insert_entry.sql. e is clean.
+func (e Entry) columns(record []byte) []any {
+	return []any{
+		e.ID, string(e.Kind), string(e.Verdict), column(e.Method), column(e.Class), column(e.Mode), e.DryRun,
+		column(e.Caller.Issuer), column(e.Caller.Subject), column(e.Caller.Kind), column(e.Caller.Proof), column(e.ClientAddress),
+		uuidColumn(e.MachineID), column(e.MachineName), column(e.Cluster), column(e.Digest), column(e.Base), column(e.Persistent),
+		column(e.ChangeID), uuidColumn(e.AttemptID), uuidColumn(e.Epoch), e.AuthorityVersion, column(e.PolicyRevision),
+		codesColumn(e.Codes), column(e.Instance), e.Count, record,
+	}
+}
+
+// columns are the parameters of queries/insert_outcome.sql. o is clean.
+func (o Outcome) columns(record []byte) []any {
+	return []any{
+		o.ID, o.EntryID, uuidColumn(o.AttemptID), string(o.Kind), column(o.State), column(o.Code), column(o.Digest),
+		column(o.Persistent), column(o.Caller.Issuer), column(o.Caller.Subject), o.Duration.Microseconds(), o.BytesOut,
+		column(o.Instance), record,
+	}
+}
+
+func uuidColumn(u uuid.UUID) *uuid.UUID {
+	if u == uuid.Nil {
+		return nil
+	}
+	return &u
+}
+
+// codesColumn joins the codes with the unit separator, at which the statements split: an array of arrays cannot have
+// rows of different length. A code is a word; one that holds the separator is shown as two.
+func codesColumn(codes []string) *string {
+	if len(codes) == 0 {
+		return nil
+	}
+	short := make([]string, len(codes))
+	for i, c := range codes {
+		short[i] = cut(c, maxColumn)
+	}
+	joined := strings.Join(short, "\x1f")
+	return &joined
+}
+
+// transpose makes the parameters of a statement for many rows: one array per column. All rows are of one kind, so that
+// a column's values are of one type.
+func transpose(rows []statement) []any {
+	out := make([]any, len(rows[0].args))
+	for c := range out {
+		switch rows[0].args[c].(type) {
+		case uuid.UUID:
+			out[c] = array[uuid.UUID](rows, c)
+		case *uuid.UUID:
+			out[c] = array[*uuid.UUID](rows, c)
+		case string:
+			out[c] = array[string](rows, c)
+		case *string:
+			out[c] = array[*string](rows, c)
+		case bool:
+			out[c] = array[bool](rows, c)
+		case int64:
+			out[c] = array[int64](rows, c)
+		case []byte:
+			out[c] = array[[]byte](rows, c)
+		}
+	}
+	return out
+}
+
+func array[T any](rows []statement, c int) []T {
+	list := make([]T, len(rows))
+	for i, r := range rows {
+		list[i], _ = r.args[c].(T)
+	}
+	return list
+}
