@@ -97,13 +97,8 @@ func (l *look) close() { _ = l.conn.Close() } // its only error is that it is cl
 // look opens the sending connection and reads the evidence over it.
 func (c *call) look(t *target) (*look, error) {
 	began := time.Now()
-	conn, err := c.g.upstream.Open(c.ctx, upstreamTarget(t.machine))
+	conn, evidence, err := c.g.upstream.Reach(c.ctx, upstreamTarget(t.machine))
 	if err != nil {
-		return nil, err
-	}
-	evidence, err := conn.Evidence(c.ctx)
-	if err != nil {
-		_ = conn.Close()
 		return nil, err
 	}
 	c.g.metrics.seconds.WithLabelValues("evidence").Observe(time.Since(began).Seconds())

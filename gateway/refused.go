@@ -85,13 +85,16 @@ func (c *call) denyAbout(t *target, d policy.Decision) error {
 func (c *call) unreachable(t *target, cause error) error {
 	c.note(slog.Any("evidence", cause))
 	class := string(upstream.ClassOf(cause))
-	message := fmt.Sprintf("machine %s cannot be read: %s", t.machine.Name, oneLine(cause.Error()))
-	e := c.entry(t, policy.Deny("BW-UPSTREAM-001", message, ""))
+	code, message := "BW-UPSTREAM-001", fmt.Sprintf("machine %s cannot be read: %s", t.machine.Name, oneLine(cause.Error()))
+	if upstream.ClassOf(cause) == upstream.ClassCredential {
+		code, message = "BW-UPSTREAM-003", "the gateway's own Talos credential is not usable; its log says why"
+	}
+	e := c.entry(t, policy.Deny(code, message, ""))
 	e.Verdict, e.Detail = audit.Refused, class
 	receipt, err := c.g.write(c.ctx, e)
 	if err != nil {
 		return c.notWritten(e.ID, err)
 	}
 	c.decided = append(c.decided, receipt.ID)
-	return refusal(codes.Unavailable, receipt.ID, "BW-UPSTREAM-001", message, "nothing was sent to the machine; try again")
+	return refusal(codes.Unavailable, receipt.ID, code, message, "nothing was sent to the machine; try again")
 }

@@ -71,17 +71,19 @@ func (g *Gateway) conclude(ctx context.Context, l *look, a *control.Attempt, ans
 		c.Outcomes = append(c.Outcomes, readBackOutcome(back.Last, c.ReadActive, c.ReadPersistent))
 	}
 	ok := answer.Got && answer.Code == codes.OK
+	// A status that apid can make by itself while machined goes on is no refusal.
+	refused := answer.Got && !ok && !answer.Relayed()
 	// An apply that changes nothing leaves the digest as it was: then only the moved
 	// resource, or the node's own word, shows that this one landed.
 	tells := a.Digest != a.Base || back.Moved || ok
 	switch {
 	case back.Matched && tells:
 		c.To, c.Reason = control.StateCompleted, "the machine holds the configuration that was sent"
-	case answer.Got && !ok && back.Last != nil && !back.Moved && !back.Rebooted && !back.OtherMachine:
+	case refused && back.Last != nil && !back.Moved && !back.Rebooted && !back.OtherMachine:
 		c.To, c.Reason = control.StateRejected, "the node answered "+answer.Code.String()+" and nothing moved"
 	case back.Last == nil:
 		c.To, c.Reason = control.StateUnresolved, "the machine could not be read back"
-	case answer.Got:
+	case answer.Got && !answer.Relayed():
 		c.To, c.Reason = control.StateUnresolved, "the node answered "+answer.Code.String()+", and what it holds says otherwise"
 	default:
 		c.To, c.Reason = control.StateUnresolved, "no answer came, and the machine does not hold the configuration yet"
@@ -100,7 +102,7 @@ func (g *Gateway) readBack(ctx context.Context, l *look, a *control.Attempt, ans
 			same, err := g.digester.Same(text, a.Digest)
 			return err == nil && same
 		},
-		Once: answer.Got && answer.Code != codes.OK,
+		Once: answer.Got && answer.Code != codes.OK && !answer.Relayed(),
 	}
 	back := l.conn.ReadBack(ctx, cfg)
 	if cfg.Once && back.Last == nil {
