@@ -1,0 +1,184 @@
+package facts
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// minKey is the shortest key in bytes: the strength of SHA-256.
+const minKey = 32
+
+// KeyRing is the default scheme hmac-sha256 with one current and any number of older
+// key versions. It is immutable; printing it shows no key.
+type KeyRing struct {
+	current string
+	keys    map[string]ringKey
+}
+
+type ringKey struct {
+	digest, fingerprint []byte
+}
+
+// NewKeyRing makes a ring. Keys are named k1, k2, … and have at least 32 random bytes;
+// current names the one new digests and fingerprints are made with.
+func NewKeyRing(current string, keys map[string][]byte) (*KeyRing, error) {
+	ring := &KeyRing{current: current, keys: make(map[string]ringKey, len(keys))}
+	var errs []error
+	for _, version := range slices.Sorted(maps.Keys(keys)) {
+		secret := keys[version]
+		if !validVersion(version) {
+			errs = append(errs, fmt.Errorf("key version %s is not k1, k2, …", escape(version)))
+			continue
+		}
+		if len(secret) < minKey {
+			errs = append(errs, fmt.Errorf("key %s is shorter than %d bytes", version, minKey))
+			continue
+		}
+		digest, err := derive(secret, "digest")
+		errs = append(errs, err)
+		print, err := derive(secret, "fingerprint")
+		errs = append(errs, err)
+		ring.keys[version] = ringKey{digest: digest, fingerprint: print}
+	}
+	if _, ok := keys[current]; !ok {
+		errs = append(errs, fmt.Errorf("current key %s is not among the keys", escape(current)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("making key ring: %w", err)
+	}
+	return ring, nil
+}
+
+// Digest implements Digester, under the current key.
+func (r *KeyRing) Digest(text []byte) string {
+	return r.format(r.current, r.sum(r.keys[r.current], text))
+}
+
+// DigestUnder is the digest under a named key version: a text read from a machine is
+// digested under every version a stored digest still uses.
+func (r *KeyRing) DigestUnder(version string, text []byte) (string, error) {
+	key, ok := r.keys[version]
+	if !ok {
+		return "", &SchemeError{Scheme: SchemeHMAC, Version: version}
+	}
+	return r.format(version, r.sum(key, text)), nil
+}
+
+// Versions are the key versions of the ring, sorted.
+func (r *KeyRing) Versions() []string { return slices.Sorted(maps.Keys(r.keys)) }
+
+// Fingerprint implements Digester, under the current key.
+func (r *KeyRing) Fingerprint(value []byte) string {
+	return fingerprint(r.keys[r.current].fingerprint, value)
+}
+
+// Same implements Digester: it recomputes under the version the digest names and
+// compares in constant time.
+func (r *KeyRing) Same(text []byte, digest string) (bool, error) {
+	parts, err := parseDigest(digest)
+	if err != nil {
+		return false, err
+	}
+	if parts.scheme != SchemeHMAC {
+		return false, &SchemeError{Scheme: parts.scheme}
+	}
+	key, ok := r.keys[parts.version]
+	if !ok {
+		return false, &SchemeError{Scheme: parts.scheme, Version: parts.version}
+	}
+	return hmac.Equal(r.sum(key, text), parts.sum), nil
+}
+
+// String shows the versions and no key.
+func (r *KeyRing) String() string {
+	return fmt.Sprintf("key ring %s, current %s", strings.Join(r.Versions(), " "), r.current)
+}
+
+// GoString shows what String shows.
+func (r *KeyRing) GoString() string { return r.String() }
+
+func (r *KeyRing) sum(key ringKey, text []byte) []byte {
+	mac := hmac.New(sha256.New, key.digest)
+	writeNormal(mac, text)
+	return mac.Sum(nil)
+}
+
+func (r *KeyRing) format(version string, sum []byte) string {
+	return SchemeHMAC + ":" + version + ":" + hex.EncodeToString(sum)
+}
+
+// maxKeyFile is the largest key file in bytes: room for a thousand keys.
+const maxKeyFile = 64 << 10
+
+// LoadDevelopmentKeys reads a ring from a JSON file:
+//
+//	{"current": "k1", "keys": {"k1": "<base64 of 32 bytes or more>"}}
+//
+// Keys in a file are for development: the file's name must contain "development", and
+// nobody but its owner may be able to read it. No error text holds a key.
+func LoadDevelopmentKeys(path string) (*KeyRing, error) {
+	if !strings.Contains(filepath.Base(path), "development") {
+		return nil, fmt.Errorf("reading digest keys: the name of %s does not contain \"development\"", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading digest keys: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("reading digest keys: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("reading digest keys: others can read %s (chmod 600 it)", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxKeyFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading digest keys: %w", err)
+	}
+	if len(text) > maxKeyFile {
+		return nil, fmt.Errorf("reading digest keys: %s is larger than %d bytes", path, maxKeyFile)
+	}
+	ring, err := parseKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading digest keys from %s: %w", path, err)
+	}
+	return ring, nil
+}
+
+func parseKeys(text []byte) (*KeyRing, error) {
+	var file struct {
+		Current string            `json:"current"`
+		Keys    map[string]string `json:"keys"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&file); err != nil {
+		// The decoder's own text may quote what it read.
+		return nil, errors.New("not a JSON object with \"current\" and \"keys\" of base64 text")
+	}
+	if decoder.More() {
+		return nil, errors.New("more than one JSON value")
+	}
+	keys := make(map[string][]byte, len(file.Keys))
+	for version, encoded := range file.Keys {
+		secret, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return nil, fmt.Errorf("key %s is not base64", escape(version))
+		}
+		keys[version] = secret
+	}
+	return NewKeyRing(file.Current, keys)
+}
