@@ -67,7 +67,8 @@ func (g *Gateway) conclude(ctx context.Context, l *look, a *control.Attempt, ans
 	back := g.readBack(ctx, l, a, answer)
 	g.metrics.seconds.WithLabelValues("read-back").Observe(time.Since(began).Seconds())
 	if back.Last != nil {
-		c.ReadActive, c.ReadPersistent = g.digester.Digest(back.Last.Active.Text), g.digester.Digest(back.Last.Persistent.Text)
+		c.ReadActive = g.readDigest(back.ActiveMatches, back.Last.Active.Text, a)
+		c.ReadPersistent = g.readDigest(back.PersistentMatches, back.Last.Persistent.Text, a)
 		c.Outcomes = append(c.Outcomes, readBackOutcome(back.Last, c.ReadActive, c.ReadPersistent))
 	}
 	ok := answer.Got && answer.Code == codes.OK
@@ -89,6 +90,15 @@ func (g *Gateway) conclude(ctx context.Context, l *look, a *control.Attempt, ans
 		c.To, c.Reason = control.StateUnresolved, "no answer came, and the machine does not hold the configuration yet"
 	}
 	return c
+}
+
+// readDigest is the digest of a text read back: the attempt's own when it is that text,
+// whatever key is current by now.
+func (g *Gateway) readDigest(matches bool, text []byte, a *control.Attempt) string {
+	if matches {
+		return a.Digest
+	}
+	return g.digester.Digest(text)
 }
 
 // readBack polls until both resources hold what was sent, or the deadline. After a

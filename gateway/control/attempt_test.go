@@ -1,0 +1,317 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"bronzeward/audit"
+)
+
+// The table in Go and the one in the database are the same.
+func TestTheTransitionTableIsOne(t *testing.T) {
+	w := newWorld(t)
+	for _, from := range States() {
+		for _, to := range States() {
+			n := w.count(t, "select control.attempt_may_become($1, $2)::int", string(from), string(to))
+			if (n == 1) != from.MayBecome(to) {
+				t.Errorf("%s to %s: the database says %d, Go says %t", from, to, n, from.MayBecome(to))
+			}
+		}
+		if !from.Held() && from.MayBecome(StateOpen) {
+			t.Errorf("%s is not final", from)
+		}
+	}
+}
+
+// Whatever the code says, a row takes no step outside the table, and keeps what it was opened with.
+func TestTheRowItselfRefusesOtherSteps(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	a := open(t, s, "w1", anna)
+	for _, sql := range []string{
+		"update control.attempts set state = 'accounted', closed_at = clock_timestamp(), landed = true, reason = 'x'",
+		"update control.attempts set state = 'completed', closed_at = clock_timestamp()",
+		"update control.attempts set state = 'completed', closed_at = clock_timestamp(), read_active = digest, read_persistent = 'other'",
+		"update control.attempts set digest = 'x'",
+		"update control.attempts set lease_until = lease_until - interval '1 second'",
+		"delete from control.attempts",
+	} {
+		if _, err := w.root.Exec(t.Context(), sql); err == nil {
+			t.Errorf("taken: %s", sql)
+		}
+	}
+	if got, err := s.GetAttempt(t.Context(), a.ID); err != nil || got.State != StateOpen {
+		t.Errorf("the attempt is %s, %v", got.State, err)
+	}
+}
+
+func TestClosingIsTheOwnersOnly(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	a := open(t, s, "w1", anna)
+	for name, change := range map[string]func(*Owner){
+		"another instance":   func(o *Owner) { o.Instance = "gw-9" },
+		"another generation": func(o *Owner) { o.Generation++ },
+		"another epoch":      func(o *Owner) { o.Epoch = newID(t) },
+	} {
+		o := a.Owner
+		change(&o)
+		err := s.CloseAttempt(t.Context(), Closing{AttemptID: a.ID, Owner: o, To: StateNotSent, Outcomes: []audit.Outcome{{Kind: audit.OutcomeUnanswered}}})
+		if !errors.Is(err, ErrNotOwner) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := s.RenewLease(t.Context(), a.ID, o); !errors.Is(err, ErrNotOwner) {
+			t.Errorf("%s renews: %v", name, err)
+		}
+	}
+	if n := w.count(t, "select count(*) from audit.outcomes"); n != 0 {
+		t.Errorf("%d outcomes were written by strangers", n)
+	}
+	if err := s.RenewLease(t.Context(), a.ID, a.Owner); err != nil {
+		t.Errorf("the owner renews: %v", err)
+	}
+}
+
+func TestCompletedNeedsTheReadBackAndKeepsTheDigests(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	a := open(t, s, "w1", anna)
+	c := Closing{AttemptID: a.ID, Owner: a.Owner, To: StateCompleted, ReadActive: digestA, ReadPersistent: digestB}
+	wantGuard(t, s.CloseAttempt(t.Context(), c), "attempts_completed_shown")
+	c.ReadPersistent = digestA
+	c.Outcomes = []audit.Outcome{{Kind: audit.OutcomeAnswered, Code: "OK"}, {Kind: audit.OutcomeReadBack, Digest: digestA}}
+	serial := get(t, s, "w1").Serial
+	if err := s.CloseAttempt(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	m := get(t, s, "w1")
+	if m.ActiveDigest != digestA || m.PersistentDigest != digestA || m.Serial != serial+1 {
+		t.Errorf("after completion: %+v", m)
+	}
+	if n := w.count(t, "select count(*) from audit.outcomes where entry_id = $1 and attempt_id = $2", a.EntryID, a.ID); n != 3 {
+		t.Errorf("%d outcomes, want answer, read-back and state", n)
+	}
+}
+
+func TestADeadOwnersAttemptIsListedAndMarked(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	a := open(t, s, "w1", anna)
+	other := w.store(t, "gw-2", nil)
+	wantErr(t, other.MarkUnresolved(t.Context(), a.ID, "gone"), ErrNotOwner)
+	w.age(t, a.ID, time.Minute)
+	dead, err := other.DeadAttempts(t.Context())
+	if err != nil || len(dead) != 1 || dead[0].ID != a.ID {
+		t.Fatalf("dead attempts: %v, %v", dead, err)
+	}
+	if err := other.MarkUnresolved(t.Context(), a.ID, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	// The owner that was only paused finds that it is not its any more.
+	wantErr(t, s.CloseAttempt(t.Context(), Closing{AttemptID: a.ID, Owner: a.Owner, To: StateNotSent}), ErrNotOwner)
+	_, err = s.Admit(t.Context(), apply(get(t, s, "w1"), boris), allow)
+	wantErr(t, err, ErrBusy)
+	wantErr(t, other.ResolveAttempt(t.Context(), a.ID, digestB, digestB), ErrContradicted)
+	if err := other.ResolveAttempt(t.Context(), a.ID, digestA, digestA); err != nil {
+		t.Fatal(err)
+	}
+	open(t, s, "w1", boris)
+}
+
+// Evidence that shows what was there before as well says nothing until the floor has passed.
+func TestAnAttemptThatChangesNothingIsNotResolvedEarly(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	adm, err := s.Admit(t.Context(), apply(get(t, s, "w1"), anna), func(l Locked) Judgement {
+		j := allow(l)
+		j.Attempt.Base, j.Attempt.Persistent = digestA, digestA
+		return j
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := adm.Attempt
+	if err := s.CloseAttempt(t.Context(), Closing{AttemptID: a.ID, Owner: a.Owner, To: StateUnresolved, Reason: "no answer"}); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, s.ResolveAttempt(t.Context(), a.ID, digestA, digestA), ErrTooEarly)
+	w.age(t, a.ID, time.Hour)
+	if err := s.ResolveAttempt(t.Context(), a.ID, digestA, digestA); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAccounting(t *testing.T) {
+	rows := []struct {
+		name     string
+		active   string
+		disk     string
+		landed   bool
+		want     State
+		mustFail error
+	}{
+		{"landed, and it shows", digestA, digestA, true, StateCompleted, nil},
+		{"not landed, but it shows", digestA, digestA, false, "", ErrContradicted},
+		{"landed, but nothing moved", digestB, digestB, true, StateFailed, nil},
+		{"not landed, and nothing moved", digestB, digestB, false, StateAccounted, nil},
+		{"landed, and something else is there", digestC, digestC, true, StateAccounted, nil},
+		{"half of it", digestA, digestB, true, StateAccounted, nil},
+	}
+	w := newWorld(t)
+	s := w.house(t, len(rows))
+	ok(t)(s.SetRolloutLimit(t.Context(), "lab", 100, by(admin, "clusters.limit")))
+	for i, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			name := fmt.Sprintf("w%d", i+1)
+			a := open(t, s, name, anna)
+			if err := s.CloseAttempt(t.Context(), Closing{AttemptID: a.ID, Owner: a.Owner, To: StateUnresolved, Reason: "no answer"}); err != nil {
+				t.Fatal(err)
+			}
+			o := Observation{Began: time.Now(), Identity: worker(i + 1), Active: row.active, Persistent: row.disk}
+			ok(t)(s.RecordObservation(t.Context(), name, o, by(admin, "machines.observe")))
+			acc := Accounting{AttemptID: a.ID, Landed: row.landed, Reason: "looked at the console"}
+			account := func() error {
+				_, err := s.Account(t.Context(), acc, by(admin, "attempts.account"))
+				return err
+			}
+			wantErr(t, account(), ErrTooEarly)
+			w.age(t, a.ID, time.Hour)
+			w.exec(t, "update control.observations set began_at = began_at - interval '2 hours' where machine_id = $1", a.MachineID)
+			wantErr(t, account(), ErrNoObservation)
+			other := o
+			other.Began, other.NodeID = time.Now(), "another"
+			ok(t)(s.RecordObservation(t.Context(), name, other, by(admin, "machines.observe")))
+			wantErr(t, account(), ErrNoObservation)
+			o.Began = time.Now()
+			ok(t)(s.RecordObservation(t.Context(), name, o, by(admin, "machines.observe")))
+			err := account()
+			if row.mustFail != nil {
+				wantErr(t, err, row.mustFail)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.GetAttempt(t.Context(), a.ID)
+			if err != nil || got.State != row.want || got.Landed == nil || *got.Landed != row.landed || got.ClosedBy != admin.Subject {
+				t.Errorf("got %+v, %v; want %s", got, err, row.want)
+			}
+			if n := w.count(t, "select count(*) from audit.outcomes where attempt_id = $1 and kind = 'accounted' and state = $2", a.ID, string(row.want)); n != 1 {
+				t.Errorf("%d outcomes say that it was accounted for", n)
+			}
+			wantErr(t, account(), ErrNotOwner)
+		})
+	}
+}
+
+// Every act in every state, in any order: the row is where the model says, and the machine
+// is held exactly while the attempt may still land.
+func TestAttemptsAsAStateMachine(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	rapid.Check(t, func(rt *rapid.T) {
+		var (
+			a      *Attempt
+			state  State // empty without an attempt
+			aged   bool  // lease and floor have passed
+			serial = get(t, s, "w1").Serial
+		)
+		step := func(what string, err error, allowed bool, next State) {
+			if (err == nil) != allowed {
+				rt.Fatalf("%s in state %q (aged %t): %v", what, state, aged, err)
+			}
+			if err != nil {
+				return
+			}
+			if !next.Held() || state == "" {
+				serial++
+			}
+			state = next
+		}
+		closing := func(to State, read string) {
+			if a == nil {
+				return
+			}
+			err := s.CloseAttempt(t.Context(), Closing{AttemptID: a.ID, Owner: a.Owner, To: to, ReadActive: read, ReadPersistent: read, Reason: "because"})
+			step("closing as "+string(to), err, state == StateOpen && state.MayBecome(to), to)
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"open": func(*rapid.T) {
+				adm, err := s.Admit(t.Context(), apply(get(t, s, "w1"), anna), func(l Locked) Judgement {
+					l.InFlight = nil
+					return allow(l)
+				})
+				free := state == "" || !state.Held()
+				if free {
+					state = ""
+				}
+				step("opening", err, free, StateOpen)
+				if err == nil {
+					a, aged = adm.Attempt, false
+				}
+			},
+			"time passes": func(*rapid.T) {
+				if a != nil && !aged {
+					w.age(t, a.ID, time.Hour)
+					aged = true
+				}
+			},
+			"complete":  func(*rapid.T) { closing(StateCompleted, digestA) },
+			"reject":    func(*rapid.T) { closing(StateRejected, "") },
+			"not sent":  func(*rapid.T) { closing(StateNotSent, "") },
+			"give up":   func(*rapid.T) { closing(StateUnresolved, "") },
+			"bad close": func(*rapid.T) { closing(StateAccounted, "") },
+			"renew": func(*rapid.T) {
+				if a == nil {
+					return
+				}
+				if err := s.RenewLease(t.Context(), a.ID, a.Owner); (err == nil) != (state == StateOpen) {
+					rt.Fatalf("renewing in state %s: %v", state, err)
+				}
+				aged = aged && state != StateOpen
+			},
+			"mark": func(*rapid.T) {
+				if a != nil {
+					step("marking", s.MarkUnresolved(t.Context(), a.ID, "gone"), state == StateOpen && aged, StateUnresolved)
+				}
+			},
+			"resolve": func(*rapid.T) {
+				if a != nil {
+					step("resolving", s.ResolveAttempt(t.Context(), a.ID, digestA, digestA), state == StateUnresolved, StateCompleted)
+				}
+			},
+			"account": func(*rapid.T) {
+				if a == nil {
+					return
+				}
+				o := Observation{Began: time.Now(), Identity: worker(1), Active: digestC, Persistent: digestC}
+				ok(t)(s.RecordObservation(t.Context(), "w1", o, by(admin, "machines.observe")))
+				_, err := s.Account(t.Context(), Accounting{AttemptID: a.ID, Landed: true, Reason: "seen"}, by(admin, "attempts.account"))
+				step("accounting", err, state == StateUnresolved && aged, StateAccounted)
+			},
+			"": func(*rapid.T) {
+				if got := get(t, s, "w1").Serial; got != serial {
+					rt.Fatalf("serial is %d, want %d", got, serial)
+				}
+				if a == nil {
+					return
+				}
+				got, err := s.GetAttempt(t.Context(), a.ID)
+				if err != nil || got.State != state {
+					rt.Fatalf("the row is %s (%v), the model %s", got.State, err, state)
+				}
+				if held := w.count(t, "select count(*) from control.attempts where state in ('open', 'unresolved')"); (held == 1) != state.Held() {
+					rt.Fatalf("%d held attempts in state %s", held, state)
+				}
+			},
+		})
+		// The next run begins with a free machine.
+		if a != nil && state.Held() {
+			w.exec(t, "update control.attempts set state = 'not_sent', closed_at = clock_timestamp() where id = $1", a.ID)
+		}
+	})
+}

@@ -1,0 +1,276 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"bronzeward/audit"
+)
+
+// scanMachine reads the columns every machine query gives, in their order.
+func scanMachine(row pgx.Row, m *Machine) error {
+	var (
+		o       Observed
+		at, beg *time.Time
+		serial  *int64
+		port    int32
+		text    [10]*string
+	)
+	if err := row.Scan(&m.ID, &m.Name, &m.Cluster, &m.Role, &port, &m.Labels, &m.Serial,
+		&m.NodeID, &m.ClusterID, &m.SMBIOS, &m.PinnedAt, &m.ActiveDigest, &m.PersistentDigest, &m.Addresses,
+		&at, &beg, &serial, &text[0], &text[1], &text[2], &text[3], &text[4], &text[5],
+		&text[6], &text[7], &text[8], &text[9]); err != nil {
+		return err
+	}
+	m.Port = uint16(port) //nolint:gosec // machines_port keeps it within 1 and 65535
+	if at == nil {
+		return nil
+	}
+	o.RecordedAt, o.BeganAt, o.Serial = *at, *beg, *serial
+	o.Identity = Identity{NodeID: *text[0], ClusterID: *text[1], SMBIOS: *text[2]}
+	o.Version, o.Stage, o.Type = *text[3], *text[4], *text[5]
+	o.Active, o.Persistent, o.ActiveVersion, o.PersistentVersion = *text[6], *text[7], *text[8], *text[9]
+	m.Observed = &o
+	return nil
+}
+
+// GetMachine reads one machine by name; ErrNotFound when there is none.
+func (s *Store) GetMachine(ctx context.Context, name string) (Machine, error) {
+	var m Machine
+	if err := scanMachine(s.pool.QueryRow(ctx, sqlMachineByName, name), &m); err != nil {
+		return Machine{}, sqlError(fmt.Sprintf("reading machine %q", clip(name)), err)
+	}
+	return m, nil
+}
+
+// Machine reads one machine by id, its serial current; ErrNotFound when there is none.
+func (s *Store) Machine(ctx context.Context, id uuid.UUID) (*Machine, error) {
+	var m Machine
+	if err := scanMachine(s.pool.QueryRow(ctx, sqlMachine, id), &m); err != nil {
+		return nil, sqlError("reading machine "+id.String(), err)
+	}
+	return &m, nil
+}
+
+// ListMachines reads all machines, by name.
+func (s *Store) ListMachines(ctx context.Context) ([]Machine, error) {
+	rows, err := s.pool.Query(ctx, sqlMachines)
+	if err != nil {
+		return nil, unavailable("listing machines", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Machine, error) {
+		var m Machine
+		err := scanMachine(row, &m)
+		return m, err
+	})
+	if err != nil {
+		return nil, unavailable("listing machines", err)
+	}
+	return out, nil
+}
+
+// Serial notes the machine's serial before evidence is read; Admit compares it.
+func (s *Store) Serial(ctx context.Context, machine uuid.UUID) (int64, error) {
+	var serial int64
+	if err := s.pool.QueryRow(ctx, sqlSerial, machine).Scan(&serial); err != nil {
+		return 0, sqlError("noting the serial", err)
+	}
+	return serial, nil
+}
+
+// AddMachine adds one machine, and its cluster when that is new (with a rollout limit of
+// one). The entry's machine fields are filled. ErrInvalid joins what is wrong with it,
+// ErrConflict says that the name, or an address in that cluster, is taken.
+func (s *Store) AddMachine(ctx context.Context, n NewMachine, act Act) (Machine, audit.Receipt, error) {
+	var added Machine
+	n, err := n.normalize()
+	if err != nil {
+		return Machine{}, audit.Receipt{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	receipt, err := s.act(ctx, exclusive, act, func(tx pgx.Tx, _ Stamp, entry *audit.Entry) error {
+		id, err := insertMachine(ctx, tx, n)
+		if err != nil {
+			return err
+		}
+		entry.MachineID, entry.MachineName, entry.Cluster = id, n.Name, n.Cluster
+		added, err = machineByID(ctx, tx, id)
+		return err
+	})
+	if err != nil {
+		return Machine{}, receipt, err
+	}
+	return added, receipt, nil
+}
+
+// maxImport bounds one import, so that its transaction holds the exclusive lock briefly.
+const maxImport = 5000
+
+// ImportMachines adds all or none of them, under one entry. All problems are joined: those of
+// the rows, names and addresses given twice, and those that are taken already.
+func (s *Store) ImportMachines(ctx context.Context, list []NewMachine, act Act) (audit.Receipt, error) {
+	if len(list) == 0 || len(list) > maxImport {
+		return audit.Receipt{}, fmt.Errorf("%w: 1 to %d machines at a time, not %d", ErrInvalid, maxImport, len(list))
+	}
+	type spot struct {
+		cluster string
+		address netip.Addr
+	}
+	var problems []error
+	names, spots := map[string]bool{}, map[spot]string{}
+	clean := make([]NewMachine, 0, len(list))
+	for _, n := range list {
+		n, err := n.normalize()
+		if err != nil {
+			problems = append(problems, err)
+		}
+		if names[n.Name] {
+			problems = append(problems, fmt.Errorf("machine %q: the name is given twice", clip(n.Name)))
+		}
+		names[n.Name] = true
+		for _, a := range n.Addresses {
+			if other, taken := spots[spot{n.Cluster, a}]; taken {
+				problems = append(problems, fmt.Errorf("machine %q: address %s is %q's too", clip(n.Name), a, clip(other)))
+			}
+			spots[spot{n.Cluster, a}] = n.Name
+		}
+		clean = append(clean, n)
+	}
+	present, err := s.ListMachines(ctx)
+	if err != nil {
+		return audit.Receipt{}, err
+	}
+	for _, m := range present {
+		if names[m.Name] {
+			problems = append(problems, fmt.Errorf("machine %q: it is there already", m.Name))
+		}
+		for _, a := range m.Addresses {
+			if other, taken := spots[spot{m.Cluster, a}]; taken {
+				problems = append(problems, fmt.Errorf("machine %q: address %s is %q's already", clip(other), a, m.Name))
+			}
+		}
+	}
+	if len(problems) > 0 {
+		return audit.Receipt{}, fmt.Errorf("%w: %w", ErrInvalid, errors.Join(problems...))
+	}
+	return s.act(ctx, exclusive, act, func(tx pgx.Tx, _ Stamp, _ *audit.Entry) error {
+		for _, n := range clean {
+			if _, err := insertMachine(ctx, tx, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func insertMachine(ctx context.Context, tx pgx.Tx, n NewMachine) (uuid.UUID, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("making a machine id: %w", err)
+	}
+	b := &pgx.Batch{}
+	b.Queue(sqlClusterAdd, n.Cluster)
+	b.Queue(sqlMachineAdd, id, n.Name, n.Cluster, n.Role, int32(n.Port), labels(n.Labels))
+	queueAddresses(b, n.Cluster, id, n.Addresses)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return uuid.Nil, sqlError(fmt.Sprintf("adding machine %q", n.Name), err)
+	}
+	return id, nil
+}
+
+func queueAddresses(b *pgx.Batch, cluster string, id uuid.UUID, addresses []netip.Addr) {
+	for i, a := range addresses {
+		b.Queue(sqlAddressAdd, cluster, netip.PrefixFrom(a, a.BitLen()), id, int32(i)) //nolint:gosec // at most maxAddresses
+	}
+}
+
+// labels is never null in the row.
+func labels(l map[string]string) map[string]string {
+	if l == nil {
+		return map[string]string{}
+	}
+	return l
+}
+
+// MachineUpdate replaces what a person may change about a machine.
+type MachineUpdate struct {
+	Addresses []netip.Addr
+	Port      uint16 // DefaultPort when zero
+	Labels    map[string]string
+}
+
+// UpdateMachine replaces addresses, port and labels. It moves the serial: evidence read at
+// the old addresses judges nothing.
+func (s *Store) UpdateMachine(ctx context.Context, name string, u MachineUpdate, act Act) (audit.Receipt, error) {
+	addresses, err := canonicalAddresses(u.Addresses)
+	if err := errors.Join(err, checkLabels(u.Labels)); err != nil {
+		return audit.Receipt{}, fmt.Errorf("%w: machine %q: %w", ErrInvalid, clip(name), err)
+	}
+	if u.Port == 0 {
+		u.Port = DefaultPort
+	}
+	return s.act(ctx, exclusive, act, func(tx pgx.Tx, _ Stamp, entry *audit.Entry) error {
+		m, err := lockMachine(ctx, tx, name, entry)
+		if err != nil {
+			return err
+		}
+		b := &pgx.Batch{}
+		b.Queue(sqlAddressesRemove, m.ID)
+		b.Queue(sqlMachineUpdate, m.ID, int32(u.Port), labels(u.Labels))
+		queueAddresses(b, m.Cluster, m.ID, addresses)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return sqlError(fmt.Sprintf("updating machine %q", name), err)
+		}
+		return nil
+	})
+}
+
+// PinMachine fixes the identity to the row. Once pinned it stays: another identity needs
+// repin, which the caller grants to whom it may, and which is refused while an attempt on
+// the machine may still land (*BusyError).
+func (s *Store) PinMachine(ctx context.Context, name string, id Identity, repin bool, act Act) (audit.Receipt, error) {
+	if id.NodeID == "" || id.ClusterID == "" || !printable(id.NodeID+id.ClusterID+id.SMBIOS) ||
+		len(id.NodeID) > 256 || len(id.ClusterID) > 256 || len(id.SMBIOS) > 256 {
+		return audit.Receipt{}, fmt.Errorf("%w: an identity has a node id and a cluster id, each at most 256 printable bytes", ErrInvalid)
+	}
+	return s.act(ctx, exclusive, act, func(tx pgx.Tx, _ Stamp, entry *audit.Entry) error {
+		m, err := lockMachine(ctx, tx, name, entry)
+		if err != nil {
+			return err
+		}
+		if m.Pinned() && m.Identity != id && !repin {
+			return fmt.Errorf("pinning %q: %w: it is pinned to node id %s; another identity needs a re-pin", name, ErrConflict, m.NodeID)
+		}
+		rows, err := tx.Query(ctx, sqlHeldAttempts, m.ID, false)
+		if err != nil {
+			return sqlError("reading the holder", err)
+		}
+		held, err := pgx.CollectRows(rows, collectAttempt)
+		if err != nil {
+			return sqlError("reading the holder", err)
+		}
+		if len(held) > 0 {
+			return busyError(&held[0], "machine")
+		}
+		entry.NodeID = id.NodeID
+		if _, err := tx.Exec(ctx, sqlMachinePin, m.ID, id.NodeID, id.ClusterID, id.SMBIOS); err != nil {
+			return sqlError(fmt.Sprintf("pinning %q", name), err)
+		}
+		return nil
+	})
+}
+
+// lockMachine reads the machine FOR UPDATE by name and fills the entry's machine fields.
+func lockMachine(ctx context.Context, tx pgx.Tx, name string, entry *audit.Entry) (Machine, error) {
+	var m Machine
+	if err := scanMachine(tx.QueryRow(ctx, sqlMachineByNameForUpdate, name), &m); err != nil {
+		return Machine{}, sqlError(fmt.Sprintf("locking machine %q", clip(name)), err)
+	}
+	entry.MachineID, entry.MachineName, entry.Cluster, entry.NodeID = m.ID, m.Name, m.Cluster, m.NodeID
+	return m, nil
+}

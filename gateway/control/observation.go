@@ -1,0 +1,82 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"bronzeward/audit"
+)
+
+// Observation is a read of a machine outside a call, to be recorded.
+type Observation struct {
+	// Began is this process's clock (time.Now, with its monotonic reading) from before the
+	// first read. Only how long ago that was is used.
+	Began time.Time
+	Identity
+	// Version is the running Talos version; Stage the machine's stage; Type its live type.
+	Version string
+	Stage   string
+	Type    string
+	// Active and Persistent are configuration digests; the versions "created/version" pairs.
+	Active            string
+	Persistent        string
+	ActiveVersion     string
+	PersistentVersion string
+}
+
+// Observed is a recorded observation; times are the database's.
+type Observed struct {
+	Identity
+	Version           string
+	Stage             string
+	Type              string
+	Active            string
+	Persistent        string
+	ActiveVersion     string
+	PersistentVersion string
+	// BeganAt is when the reading began, RecordedAt when the row was written.
+	BeganAt    time.Time
+	RecordedAt time.Time
+	// Serial is the machine's when it was recorded.
+	Serial int64
+}
+
+// RecordObservation keeps what was read from the machine. It changes nothing a decision
+// depends on, and pins nothing.
+func (s *Store) RecordObservation(ctx context.Context, name string, o Observation, act Act) (audit.Receipt, error) {
+	took := s.cfg.Clock().Sub(o.Began)
+	if o.Began.IsZero() || took < 0 || took > time.Hour {
+		return audit.Receipt{}, fmt.Errorf("%w: an observation says when it began, within the last hour", ErrInvalid)
+	}
+	for _, text := range []string{
+		o.NodeID, o.ClusterID, o.SMBIOS, o.Version, o.Stage, o.Type, o.Active, o.Persistent, o.ActiveVersion, o.PersistentVersion,
+	} {
+		// They are a machine's words: a stranger's.
+		if len(text) > 256 || !printable(text) {
+			return audit.Receipt{}, fmt.Errorf("%w: an observation has texts of at most 256 printable bytes", ErrInvalid)
+		}
+	}
+	return s.act(ctx, shared, act, func(tx pgx.Tx, _ Stamp, entry *audit.Entry) error {
+		m, err := lockMachine(ctx, tx, name, entry)
+		if err != nil {
+			return err
+		}
+		id, err := uuid.NewV7()
+		if err != nil {
+			return fmt.Errorf("making an observation id: %w", err)
+		}
+		entry.NodeID, entry.Base, entry.Persistent = o.NodeID, o.Active, o.Persistent
+		// The machine's lock may have taken a while: how long ago it began is asked for now.
+		_, err = tx.Exec(ctx, sqlObservationAdd, id, m.ID, entry.ID, m.Serial, s.cfg.Clock().Sub(o.Began),
+			o.NodeID, o.ClusterID, o.SMBIOS, o.Version, o.Stage, o.Type, o.Active, o.Persistent,
+			o.ActiveVersion, o.PersistentVersion)
+		if err != nil {
+			return sqlError(fmt.Sprintf("recording the observation of %q", name), err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,1 @@
+delete from control.machine_addresses where machine_id = $1

@@ -1,0 +1,4 @@
+update control.attempts
+set state = $2, read_active = $3, read_persistent = $4, reason = $5, closed_by = $6, landed = $7,
+    closed_at = clock_timestamp()
+where id = $1 and state = 'unresolved'

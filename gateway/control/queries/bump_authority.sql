@@ -1,0 +1,1 @@
+update control.authority set version = version + 1 returning version

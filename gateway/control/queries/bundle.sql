@@ -1,0 +1,1 @@
+select content from control.bundles where revision = $1

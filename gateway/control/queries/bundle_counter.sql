@@ -1,0 +1,1 @@
+select counter from control.live_bundle

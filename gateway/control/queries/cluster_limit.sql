@@ -1,0 +1,1 @@
+update control.clusters set rollout_limit = $2 where name = $1

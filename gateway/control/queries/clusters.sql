@@ -1,0 +1,1 @@
+select name, rollout_limit from control.clusters order by name

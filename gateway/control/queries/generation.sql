@@ -1,0 +1,1 @@
+select nextval('control.generations'), id from control.installation

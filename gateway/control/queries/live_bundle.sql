@@ -1,0 +1,3 @@
+select b.revision, b.content
+from control.live_bundle l
+join control.bundles b on b.revision = l.revision

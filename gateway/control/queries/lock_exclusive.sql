@@ -1,0 +1,1 @@
+select control.lock_authority()

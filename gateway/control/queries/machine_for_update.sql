@@ -1,0 +1,11 @@
+select m.id, m.name, m.cluster, m.role, m.port, m.labels, m.serial,
+    m.node_id, m.talos_cluster_id, m.smbios, m.pinned_at, m.applied_active, m.applied_persistent,
+    array(select d.address from control.machine_addresses d where d.machine_id = m.id order by d.position),
+    o.recorded_at, o.began_at, o.serial, o.node_id, o.talos_cluster_id, o.smbios,
+    o.version, o.stage, o.live_type, o.active, o.persistent, o.active_version, o.persistent_version
+from control.machines m
+left join lateral (
+    select * from control.observations x where x.machine_id = m.id order by x.recorded_at desc limit 1
+) o on true
+where m.id = $1
+for update of m

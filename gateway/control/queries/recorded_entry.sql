@@ -1,0 +1,1 @@
+select exists (select from audit.entries where id = $1)

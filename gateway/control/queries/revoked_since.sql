@@ -1,0 +1,3 @@
+select issuer, subject
+from control.identity_revocations
+where authority_version > $1

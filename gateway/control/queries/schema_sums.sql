@@ -1,0 +1,1 @@
+select version, sha256 from control.schema_checksums

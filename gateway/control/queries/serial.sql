@@ -1,0 +1,1 @@
+select serial from control.machines where id = $1

@@ -1,0 +1,1 @@
+update control.machines set serial = serial + 1 where id = $1
