@@ -64,7 +64,8 @@ func (e *RowError) noPartition() bool {
 // returns how many were missing. The gateway calls it at start and once a day; calls from several replicas take turns.
 func EnsurePartitions(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, months int) (int, error) {
+}, months int,
+) (int, error) {
 	var made int
 	if err := db.QueryRow(ctx, "select audit.ensure_partitions($1)", months).Scan(&made); err != nil {
 		return 0, fmt.Errorf("making partitions: %w", cause(err))

@@ -81,10 +81,10 @@ type BookConfig struct {
 func (c BookConfig) Validate() error {
 	var problems []error
 	if c.Pool == nil {
-		problems = append(problems, errors.New("Pool is missing"))
+		problems = append(problems, errors.New("a Pool is missing"))
 	}
 	if c.Guard == nil {
-		problems = append(problems, errors.New("Guard is missing"))
+		problems = append(problems, errors.New("a Guard is missing"))
 	}
 	for name, n := range map[string]int64{
 		"MaxBatch": int64(c.MaxBatch), "Queue": int64(c.Queue), "Committers": int64(c.Committers),

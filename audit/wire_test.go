@@ -26,11 +26,10 @@ const (
 type wire struct {
 	server string
 
-	mu    sync.Mutex
-	fault fault             // guarded by mu; of the connections that are open when it is set
-	open  map[*carried]bool // guarded by mu
-	down  bool              // guarded by mu: every connection is refused
-	wg    sync.WaitGroup
+	mu   sync.Mutex
+	open map[*carried]bool // guarded by mu
+	down bool              // guarded by mu: every connection is refused
+	wg   sync.WaitGroup
 }
 
 type carried struct {

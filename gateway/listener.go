@@ -74,6 +74,5 @@ func newServer(cfg *tls.Config, handler grpc.StreamHandler) *grpc.Server {
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: ownPing, Timeout: 10 * time.Second}),
-		grpc.SharedWriteBuffer(true),
 	)
 }

@@ -20,6 +20,8 @@ const usage = `usage: bronzeward-demo [command]
   script          run the five commands of the demo, check each, and end
   scenario NAME   run one scenario (S0, S1) and end; "all" runs all
   node …          run one fake Talos node as a process of its own
+  bench …         measure, side by side: direct, a bare proxy, Bronzeward (-h lists flags)
+  bench-proxy …   run the bare proxy as a process of its own
 
 DEMO_DIR chooses the folder that keeps the demo's files (default .demo); a second start
 reuses them. BRONZEWARD_BINARY is the product's binary (default: beside this one).
@@ -51,6 +53,10 @@ func run(ctx context.Context, args []string) int {
 		err = scenarios(ctx, name)
 	case "node":
 		return talosd.Main(args[1:])
+	case "bench":
+		err = bench(ctx, args[1:])
+	case "bench-proxy":
+		err = benchProxy(ctx, args[1:])
 	case "help", "-h", "--help":
 		fmt.Print(usage)
 		return 0

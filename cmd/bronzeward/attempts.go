@@ -155,11 +155,24 @@ func viewAttempt(a *control.Attempt) attemptView {
 
 func (v attemptView) fields() [][2]string {
 	return [][2]string{
-		{"id", v.ID}, {"state", v.State}, {"why", v.Reason}, {"machine", v.Machine}, {"cluster", v.Cluster},
-		{"by", v.Subject + " (" + v.Issuer + ")"}, {"decision", v.Decision}, {"mode", v.Mode},
-		{"digest sent", v.Digest}, {"digest before", v.Base}, {"on disk before", v.Persistent},
-		{"digest read back", v.ReadActive}, {"on disk read back", v.ReadPersistent},
-		{"opened", stamp(&v.OpenedAt)}, {"send by", stamp(&v.SendBy)}, {"transport deadline", stamp(&v.Deadline)},
-		{"closed", stamp(v.ClosedAt)}, {"closed by", v.ClosedBy}, {"gateway", v.Instance},
+		{"id", v.ID},
+		{"state", v.State},
+		{"why", v.Reason},
+		{"machine", v.Machine},
+		{"cluster", v.Cluster},
+		{"by", v.Subject + " (" + v.Issuer + ")"},
+		{"decision", v.Decision},
+		{"mode", v.Mode},
+		{"digest sent", v.Digest},
+		{"digest before", v.Base},
+		{"on disk before", v.Persistent},
+		{"digest read back", v.ReadActive},
+		{"on disk read back", v.ReadPersistent},
+		{"opened", stamp(&v.OpenedAt)},
+		{"send by", stamp(&v.SendBy)},
+		{"transport deadline", stamp(&v.Deadline)},
+		{"closed", stamp(v.ClosedAt)},
+		{"closed by", v.ClosedBy},
+		{"gateway", v.Instance},
 	}
 }

@@ -79,7 +79,7 @@ func (d *decisionsListCmd) filter() (audit.Filter, error) {
 		f.AttemptID = id
 	}
 	if err := f.Validate(); err != nil {
-		return f, usageError{err}
+		return f, usageError{fmt.Errorf("these filters find nothing: %w", err)}
 	}
 	return f, nil
 }
@@ -100,6 +100,9 @@ func (d *decisionsListCmd) Run(ctx context.Context, g *globals) error {
 	after, err := audit.ParseCursor(d.After)
 	if err != nil {
 		return usageError{err}
+	}
+	if d.Limit < 1 || d.Limit > audit.MaxLimit {
+		return usageError{fmt.Errorf("--limit %d is not between 1 and %d; --after continues where a page ended", d.Limit, audit.MaxLimit)}
 	}
 	page := audit.Page{Limit: d.Limit, After: after}
 	if d.Oldest {

@@ -14,6 +14,7 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 
 	"bronzeward/audit"
+	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 )
 
@@ -90,12 +91,13 @@ func exitCode(err error) int {
 	var usage usageError
 	var denied deniedError
 	var refused *control.RefusedError
+	var act *gateway.DeniedAct
 	switch {
 	case errors.As(err, &usage), errors.Is(err, control.ErrInvalid):
 		return exitUsage
 	case errors.Is(err, errChanged):
 		return exitChanged
-	case errors.As(err, &denied), errors.As(err, &refused):
+	case errors.As(err, &denied), errors.As(err, &refused), errors.As(err, &act):
 		return exitDenied
 	case errors.Is(err, control.ErrUnavailable), errors.Is(err, audit.ErrUnavailable):
 		return exitUnavailable

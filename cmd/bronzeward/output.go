@@ -116,12 +116,25 @@ func (v machineView) fields() [][2]string {
 		labels = append(labels, k+"="+val)
 	}
 	return [][2]string{
-		{"name", v.Name}, {"id", v.ID}, {"cluster", v.Cluster}, {"role", v.Role},
-		{"addresses", strings.Join(v.Addresses, ",")}, {"port", fmt.Sprint(v.Port)}, {"labels", strings.Join(labels, ",")},
-		{"pinned", stamp(v.PinnedAt)}, {"node id", v.NodeID}, {"talos cluster id", v.TalosClusterID}, {"smbios", v.SMBIOS},
-		{"last applied, active", v.AppliedActive}, {"last applied, persistent", v.AppliedDisk},
-		{"observed", stamp(v.ObservedAt)}, {"observed version", v.Version}, {"observed stage", v.Stage}, {"observed type", v.Type},
-		{"observed active", v.Active}, {"observed persistent", v.Persistent},
+		{"name", v.Name},
+		{"id", v.ID},
+		{"cluster", v.Cluster},
+		{"role", v.Role},
+		{"addresses", strings.Join(v.Addresses, ",")},
+		{"port", fmt.Sprint(v.Port)},
+		{"labels", strings.Join(labels, ",")},
+		{"pinned", stamp(v.PinnedAt)},
+		{"node id", v.NodeID},
+		{"talos cluster id", v.TalosClusterID},
+		{"smbios", v.SMBIOS},
+		{"last applied, active", v.AppliedActive},
+		{"last applied, persistent", v.AppliedDisk},
+		{"observed", stamp(v.ObservedAt)},
+		{"observed version", v.Version},
+		{"observed stage", v.Stage},
+		{"observed type", v.Type},
+		{"observed active", v.Active},
+		{"observed persistent", v.Persistent},
 	}
 }
 

@@ -36,12 +36,18 @@ func TestNewMachineIsRefusedWithEveryProblem(t *testing.T) {
 		in   NewMachine
 		want []string
 	}{
-		{"all at once", NewMachine{Name: "Bad Name", Cluster: "-", Role: "king", Labels: map[string]string{"": "x"}},
-			[]string{"a name is", "cluster", "role", "addresses", "label"}},
+		{
+			"all at once",
+			NewMachine{Name: "Bad Name", Cluster: "-", Role: "king", Labels: map[string]string{"": "x"}},
+			[]string{"a name is", "cluster", "role", "addresses", "label"},
+		},
 		{"an address as a name", NewMachine{Name: "10.0.0.1", Cluster: "lab", Addresses: addrs("10.0.0.1")}, []string{"must not read as an address"}},
 		{"a zone", NewMachine{Name: "a", Cluster: "lab", Addresses: addrs("fe80::1%eth0")}, []string{"zone"}},
-		{"nobody's address", NewMachine{Name: "a", Cluster: "lab", Addresses: addrs("0.0.0.0", "::", "224.0.0.1", "255.255.255.255")},
-			[]string{"0.0.0.0", "::", "224.0.0.1", "255.255.255.255"}},
+		{
+			"nobody's address",
+			NewMachine{Name: "a", Cluster: "lab", Addresses: addrs("0.0.0.0", "::", "224.0.0.1", "255.255.255.255")},
+			[]string{"0.0.0.0", "::", "224.0.0.1", "255.255.255.255"},
+		},
 		{"one address twice, once mapped", NewMachine{Name: "a", Cluster: "lab", Addresses: addrs("10.0.0.1", "::ffff:10.0.0.1")}, []string{"given twice"}},
 		{"a label with a NUL", NewMachine{Name: "a", Cluster: "lab", Addresses: addrs("10.0.0.1"), Labels: map[string]string{"k": "\x00"}}, []string{"label"}},
 		{"a label that is not UTF-8", NewMachine{Name: "a", Cluster: "lab", Addresses: addrs("10.0.0.1"), Labels: map[string]string{"k": "\xff"}}, []string{"label"}},

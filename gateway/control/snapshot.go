@@ -89,25 +89,23 @@ func (s *Store) Unconfirmed() time.Duration { return s.cfg.Clock().Sub(s.Snapsho
 // reading began after the call: one round trip when nothing has changed, and shared by all
 // who wait. ErrUnavailable when the database does not answer within the caller's patience.
 func (s *Store) Refresh(ctx context.Context, atLeast int64) (*Snapshot, error) {
-	for {
-		f, have, err := s.join(atLeast)
-		if err != nil || have != nil {
-			return have, err
-		}
-		select {
-		case <-f.done:
-		case <-ctx.Done():
-			return nil, unavailable("reading the authority version", ctx.Err())
-		}
-		if f.err != nil {
-			return nil, f.err
-		}
-		if f.snap.AuthorityVersion >= atLeast {
-			return f.snap, nil
-		}
+	f, have, err := s.join(atLeast)
+	if err != nil || have != nil {
+		return have, err
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return nil, unavailable("reading the authority version", ctx.Err())
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	if f.snap.AuthorityVersion < atLeast {
 		return nil, unavailable("reading the authority version",
 			errors.New("the database is behind what was seen of it: a restore or a lagging replica"))
 	}
+	return f.snap, nil
 }
 
 // join gives the snapshot in hand when it suffices, else the flight that begins next.

@@ -51,26 +51,40 @@ func TestParseApply(t *testing.T) {
 		in   []byte
 		want ApplyRequest
 	}{
-		{"no-reboot", marshal(t, &machine.ApplyConfigurationRequest{Data: data, Mode: machine.ApplyConfigurationRequest_NO_REBOOT}),
-			ApplyRequest{Data: data, Mode: "no-reboot", ModeGiven: true}},
-		{"an absent mode is reboot and not given", marshal(t, &machine.ApplyConfigurationRequest{Data: data}),
-			ApplyRequest{Data: data, Mode: "reboot"}},
-		{"a mode of zero is given", append(bytesField(1, data), varintField(4, 0)...),
-			ApplyRequest{Data: data, Mode: "reboot", ModeGiven: true}},
-		{"auto, dry", marshal(t, &machine.ApplyConfigurationRequest{Data: data, Mode: machine.ApplyConfigurationRequest_AUTO, DryRun: true}),
-			ApplyRequest{Data: data, Mode: "auto", ModeGiven: true, DryRun: true}},
-		{"staged", marshal(t, &machine.ApplyConfigurationRequest{Data: data, Mode: machine.ApplyConfigurationRequest_STAGED}),
-			ApplyRequest{Data: data, Mode: "staged", ModeGiven: true}},
+		{
+			"no-reboot", marshal(t, &machine.ApplyConfigurationRequest{Data: data, Mode: machine.ApplyConfigurationRequest_NO_REBOOT}),
+			ApplyRequest{Data: data, Mode: "no-reboot", ModeGiven: true},
+		},
+		{
+			"an absent mode is reboot and not given", marshal(t, &machine.ApplyConfigurationRequest{Data: data}),
+			ApplyRequest{Data: data, Mode: "reboot"},
+		},
+		{
+			"a mode of zero is given", append(bytesField(1, data), varintField(4, 0)...),
+			ApplyRequest{Data: data, Mode: "reboot", ModeGiven: true},
+		},
+		{
+			"auto, dry", marshal(t, &machine.ApplyConfigurationRequest{Data: data, Mode: machine.ApplyConfigurationRequest_AUTO, DryRun: true}),
+			ApplyRequest{Data: data, Mode: "auto", ModeGiven: true, DryRun: true},
+		},
+		{
+			"staged", marshal(t, &machine.ApplyConfigurationRequest{Data: data, Mode: machine.ApplyConfigurationRequest_STAGED}),
+			ApplyRequest{Data: data, Mode: "staged", ModeGiven: true},
+		},
 		{"try, its time rounded up", marshal(t, &machine.ApplyConfigurationRequest{
 			Data: data, Mode: machine.ApplyConfigurationRequest_TRY, TryModeTimeout: &durationpb.Duration{Seconds: 60, Nanos: 1},
 		}), ApplyRequest{Data: data, Mode: "try", ModeGiven: true, TryTimeoutSeconds: 61}},
 		{"the rollback time talosctl always sends means nothing outside try", marshal(t, &machine.ApplyConfigurationRequest{
 			Data: data, Mode: machine.ApplyConfigurationRequest_NO_REBOOT, TryModeTimeout: &durationpb.Duration{Seconds: 60},
 		}), ApplyRequest{Data: data, Mode: "no-reboot", ModeGiven: true}},
-		{"a varint longer than needed", append(bytesField(1, data), append(protowire.AppendTag(nil, 4, protowire.VarintType), 0x82, 0x80, 0x00)...),
-			ApplyRequest{Data: data, Mode: "no-reboot", ModeGiven: true}},
-		{"fields in any order", append(varintField(5, 1), append(varintField(4, 2), bytesField(1, data)...)...),
-			ApplyRequest{Data: data, Mode: "no-reboot", ModeGiven: true, DryRun: true}},
+		{
+			"a varint longer than needed", append(bytesField(1, data), append(protowire.AppendTag(nil, 4, protowire.VarintType), 0x82, 0x80, 0x00)...),
+			ApplyRequest{Data: data, Mode: "no-reboot", ModeGiven: true},
+		},
+		{
+			"fields in any order", append(varintField(5, 1), append(varintField(4, 2), bytesField(1, data)...)...),
+			ApplyRequest{Data: data, Mode: "no-reboot", ModeGiven: true, DryRun: true},
+		},
 		{"an empty request", nil, ApplyRequest{Mode: "reboot"}},
 	}
 	for _, test := range tests {
@@ -194,22 +208,36 @@ func TestParseCallFillsFacts(t *testing.T) {
 		in     proto.Message
 		want   policy.Call
 	}{
-		{"get mc", "/cosi.resource.State/Get", &cosi.GetRequest{Namespace: "config", Type: machineConfigType, Id: "v1alpha1"},
-			policy.Call{Class: policy.ClassConfigRead, Resource: &policy.Resource{Namespace: "config", Type: machineConfigType, ID: "v1alpha1"}}},
-		{"get members", "/cosi.resource.State/List", &cosi.ListRequest{Namespace: "cluster", Type: "Members.cluster.talos.dev"},
-			policy.Call{Class: policy.ClassRead, Stream: true, Resource: &policy.Resource{Namespace: "cluster", Type: "Members.cluster.talos.dev"}}},
-		{"watch of root secrets", "/cosi.resource.State/Watch", &cosi.WatchRequest{Namespace: "secrets", Type: "OSRootSecrets.secrets.talos.dev"},
-			policy.Call{Class: policy.ClassSecretRead, Stream: true, Resource: &policy.Resource{Namespace: "secrets", Type: "OSRootSecrets.secrets.talos.dev"}}},
-		{"a watch of one configuration", "/cosi.resource.State/Watch", &cosi.WatchRequest{Namespace: "config", Type: machineConfigType, Id: proto.String("persistent")},
-			policy.Call{Class: policy.ClassConfigRead, Stream: true, Resource: &policy.Resource{Namespace: "config", Type: machineConfigType, ID: "persistent"}}},
-		{"a COSI write keeps its class", "/cosi.resource.State/Destroy", &cosi.DestroyRequest{Namespace: "cluster", Type: "Members.cluster.talos.dev", Id: "x"},
-			policy.Call{Class: policy.ClassMutate, Resource: &policy.Resource{Namespace: "cluster", Type: "Members.cluster.talos.dev", ID: "x"}}},
-		{"read of the boot id, in another spelling", "/machine.MachineService/Read", &machine.ReadRequest{Path: "//proc/sys/./kernel/random/../random/boot_id"},
-			policy.Call{Class: policy.ClassSensitiveRead, Stream: true, Path: "/proc/sys/kernel/random/boot_id"}},
+		{
+			"get mc", "/cosi.resource.State/Get", &cosi.GetRequest{Namespace: "config", Type: machineConfigType, Id: "v1alpha1"},
+			policy.Call{Class: policy.ClassConfigRead, Resource: &policy.Resource{Namespace: "config", Type: machineConfigType, ID: "v1alpha1"}},
+		},
+		{
+			"get members", "/cosi.resource.State/List", &cosi.ListRequest{Namespace: "cluster", Type: "Members.cluster.talos.dev"},
+			policy.Call{Class: policy.ClassRead, Stream: true, Resource: &policy.Resource{Namespace: "cluster", Type: "Members.cluster.talos.dev"}},
+		},
+		{
+			"watch of root secrets", "/cosi.resource.State/Watch", &cosi.WatchRequest{Namespace: "secrets", Type: "OSRootSecrets.secrets.talos.dev"},
+			policy.Call{Class: policy.ClassSecretRead, Stream: true, Resource: &policy.Resource{Namespace: "secrets", Type: "OSRootSecrets.secrets.talos.dev"}},
+		},
+		{
+			"a watch of one configuration", "/cosi.resource.State/Watch", &cosi.WatchRequest{Namespace: "config", Type: machineConfigType, Id: proto.String("persistent")},
+			policy.Call{Class: policy.ClassConfigRead, Stream: true, Resource: &policy.Resource{Namespace: "config", Type: machineConfigType, ID: "persistent"}},
+		},
+		{
+			"a COSI write keeps its class", "/cosi.resource.State/Destroy", &cosi.DestroyRequest{Namespace: "cluster", Type: "Members.cluster.talos.dev", Id: "x"},
+			policy.Call{Class: policy.ClassMutate, Resource: &policy.Resource{Namespace: "cluster", Type: "Members.cluster.talos.dev", ID: "x"}},
+		},
+		{
+			"read of the boot id, in another spelling", "/machine.MachineService/Read", &machine.ReadRequest{Path: "//proc/sys/./kernel/random/../random/boot_id"},
+			policy.Call{Class: policy.ClassSensitiveRead, Stream: true, Path: "/proc/sys/kernel/random/boot_id"},
+		},
 		{"copy", "/machine.MachineService/Copy", &machine.CopyRequest{RootPath: "system/state"}, policy.Call{Class: policy.ClassSensitiveRead, Stream: true, Path: "/system/state"}},
 		{"list", "/machine.MachineService/List", &machine.ListRequest{Root: "/"}, policy.Call{Class: policy.ClassRead, Stream: true, Path: "/"}},
-		{"disk usage of two paths", "/machine.MachineService/DiskUsage", &machine.DiskUsageRequest{Paths: []string{"/var", "/etc/../x"}},
-			policy.Call{Class: policy.ClassRead, Stream: true, Path: "/var,/x"}},
+		{
+			"disk usage of two paths", "/machine.MachineService/DiskUsage", &machine.DiskUsageRequest{Paths: []string{"/var", "/etc/../x"}},
+			policy.Call{Class: policy.ClassRead, Stream: true, Path: "/var,/x"},
+		},
 		{"logs", "/machine.MachineService/Logs", &machine.LogsRequest{Namespace: "system", Id: "kubelet"}, policy.Call{Class: policy.ClassRead, Stream: true, Service: "kubelet"}},
 		{"service restart", "/machine.MachineService/ServiceRestart", &machine.ServiceRestartRequest{Id: "kubelet"}, policy.Call{Class: policy.ClassMutate, Service: "kubelet"}},
 		{"container restart", "/machine.MachineService/Restart", &machine.RestartRequest{Id: "k8s.io/x"}, policy.Call{Class: policy.ClassMutate, Service: "k8s.io/x"}},

@@ -34,10 +34,10 @@ type ReaderConfig struct {
 func (c ReaderConfig) Validate() error {
 	var errs []error
 	if c.Digester == nil {
-		errs = append(errs, errors.New("Digester is required"))
+		errs = append(errs, errors.New("a Digester is required"))
 	}
 	if c.Cache < 0 {
-		errs = append(errs, errors.New("Cache is negative"))
+		errs = append(errs, errors.New("the Cache is negative"))
 	}
 	return errors.Join(errs...)
 }

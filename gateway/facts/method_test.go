@@ -63,8 +63,10 @@ func TestCheckTableRefusesEveryDisagreement(t *testing.T) {
 		{"a row without a method", edit(func(all []Method) []Method {
 			return append(all, Method{Name: "/machine.MachineService/Gone", Class: policy.ClassRead, Minors: []string{"1.13"}})
 		}), served(), "/machine.MachineService/Gone has a row and is not served"},
-		{"a service that is not served", rows(), slices.DeleteFunc(served(), func(s string) bool { return s == "time.TimeService" }),
-			"/time.TimeService/Time has a row and is not served"},
+		{
+			"a service that is not served", rows(), slices.DeleteFunc(served(), func(s string) bool { return s == "time.TimeService" }),
+			"/time.TimeService/Time has a row and is not served",
+		},
 		{"a service that is not compiled in", rows(), append(served(), "no.Service"), "no.Service is not compiled in"},
 		{"a message named as a service", rows(), append(served(), "machine.Version"), "machine.Version is not a service"},
 		{"two rows", edit(func(all []Method) []Method { return append(all, all[0]) }), served(), "has two rows"},

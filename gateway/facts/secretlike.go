@@ -47,7 +47,7 @@ func looksSecret(field, text string) bool {
 }
 
 func randomLooking(run string) bool {
-	if strings.IndexAny(run, "0123456789") < 0 {
+	if !strings.ContainsAny(run, "0123456789") {
 		return false
 	}
 	var counts [256]int

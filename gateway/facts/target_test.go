@@ -84,8 +84,11 @@ func TestResolve(t *testing.T) {
 		{"R2: two names in one node value", version, md("node", "10.5.0.3,fd00::3"), nil, ReasonTargetForm},
 		{"fan-out of a read", version, md("context", "lab", "nodes", "worker-1", "nodes", "10.5.0.4"), []Target{{"worker-1", "m1"}, {"10.5.0.4", "m2"}}, ""},
 		{"nodes with commas and spaces", version, md("context", "lab", "nodes", " worker-1 ,\tworker-2,"), []Target{{"worker-1", "m1"}, {"worker-2", "m2"}}, ""},
-		{"U09: one machine in five spellings", apply, md("context", "lab", "nodes", "worker-1", "nodes", "10.5.0.3", "nodes", "::ffff:10.5.0.3", "nodes", "[FD00::0003]", "nodes", "WORKER-1."),
-			[]Target{{"worker-1", "m1"}}, ""},
+		{
+			"U09: one machine in five spellings", apply, md("context", "lab", "nodes", "worker-1", "nodes", "10.5.0.3", "nodes", "::ffff:10.5.0.3", "nodes", "[FD00::0003]", "nodes", "WORKER-1."),
+			[]Target{{"worker-1", "m1"}},
+			"",
+		},
 		{"R3: nodes of one machine where apid wants node", get, md("nodes", "10.5.0.3"), []Target{{"10.5.0.3", "m1"}}, ""},
 		{"R3: nodes of two where apid wants node", get, md("context", "lab", "nodes", "worker-1", "nodes", "worker-2"), nil, ReasonTargetForm},
 		{"U07: an apply to two", apply, md("context", "lab", "nodes", "worker-1", "nodes", "worker-2"), nil, ReasonTargetMany},

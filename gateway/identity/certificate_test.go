@@ -76,8 +76,10 @@ func TestCertificateDefects(t *testing.T) {
 	between, talosBetween := ca.sub(t, "between"), talos.sub(t, "talos between")
 	// Talos's key certified by our authority: whoever holds Talos's key would be anybody.
 	crossed := authority{cert: ca.personWith(t, talos.cert.PublicKey, func(c *x509.Certificate) {
-		*c = x509.Certificate{SerialNumber: c.SerialNumber, Subject: talos.cert.Subject, NotBefore: c.NotBefore, NotAfter: c.NotAfter,
-			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+		*c = x509.Certificate{
+			SerialNumber: c.SerialNumber, Subject: talos.cert.Subject, NotBefore: c.NotBefore, NotAfter: c.NotAfter,
+			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		}
 	}), key: talos.key}
 
 	uris := func(texts ...string) func(*x509.Certificate) {

@@ -49,8 +49,10 @@ func FuzzAuthorization(f *testing.F) {
 	a := start(f, tokenConfig(p))
 	stranger := signES256(f, newKey(f), "k", claimsAt(noon, nil))
 	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + strings.Split(stranger, ".")[1] + "."
-	for _, seed := range []string{"", "Bearer", "Bearer ", "Basic Og==", "Basic \xff", "Bearer " + stranger, basic("", stranger)[0], "Bearer " + none,
-		"Bearer " + stranger + ", Bearer " + stranger, "Bearer ....", "Bearer bnVsbA.bnVsbA.", "basic eDp5", "Bearer e30.e30.AA"} {
+	for _, seed := range []string{
+		"", "Bearer", "Bearer ", "Basic Og==", "Basic \xff", "Bearer " + stranger, basic("", stranger)[0], "Bearer " + none,
+		"Bearer " + stranger + ", Bearer " + stranger, "Bearer ....", "Bearer bnVsbA.bnVsbA.", "basic eDp5", "Bearer e30.e30.AA",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {

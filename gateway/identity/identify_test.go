@@ -242,8 +242,10 @@ func TestOverARealHandshake(t *testing.T) {
 func TestControlWithoutForbiddenCAsTheCrossSignedCertificateIsAccepted(t *testing.T) {
 	ca, talos := newAuthority(t, "people", nil), newAuthority(t, "talos", nil)
 	crossed := authority{key: talos.key, cert: ca.personWith(t, talos.cert.PublicKey, func(c *x509.Certificate) {
-		*c = x509.Certificate{SerialNumber: c.SerialNumber, Subject: talos.cert.Subject, NotBefore: c.NotBefore, NotAfter: c.NotAfter,
-			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+		*c = x509.Certificate{
+			SerialNumber: c.SerialNumber, Subject: talos.cert.Subject, NotBefore: c.NotBefore, NotAfter: c.NotAfter,
+			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		}
 	})}
 	caller, err := start(t, certificateConfig(ca)).Identify(context.Background(),
 		identity.Request{TLS: shown(crossed.person(t, nil), crossed.cert)})

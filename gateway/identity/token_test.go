@@ -386,9 +386,16 @@ func TestEveryAsymmetricAlgorithmVerifies(t *testing.T) {
 		alg, kid string
 		key      any
 	}{
-		{"RS256", "rsa", rsaKey}, {"RS384", "rsa", rsaKey}, {"RS512", "rsa", rsaKey},
-		{"PS256", "rsa", rsaKey}, {"PS384", "rsa", rsaKey}, {"PS512", "rsa", rsaKey},
-		{"ES256", "p256", p256}, {"ES384", "p384", p384}, {"ES512", "p521", p521}, {"EdDSA", "ed", edKey},
+		{"RS256", "rsa", rsaKey},
+		{"RS384", "rsa", rsaKey},
+		{"RS512", "rsa", rsaKey},
+		{"PS256", "rsa", rsaKey},
+		{"PS384", "rsa", rsaKey},
+		{"PS512", "rsa", rsaKey},
+		{"ES256", "p256", p256},
+		{"ES384", "p384", p384},
+		{"ES512", "p521", p521},
+		{"EdDSA", "ed", edKey},
 	} {
 		t.Run(row.alg, func(t *testing.T) {
 			token := sign(t, row.alg, row.key, `{"alg":"`+row.alg+`","kid":"`+row.kid+`"}`, mustJSON(t, claimsAt(noon, nil)))

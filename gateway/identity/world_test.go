@@ -69,8 +69,10 @@ func (p *fakeIDP) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok {
 		status = http.StatusNotFound
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{}, Request: r,
-		Body: io.NopCloser(bytes.NewReader([]byte(answer)))}, nil
+	return &http.Response{
+		StatusCode: status, Header: http.Header{}, Request: r,
+		Body: io.NopCloser(bytes.NewReader([]byte(answer))),
+	}, nil
 }
 
 func (p *fakeIDP) set(change func(*fakeIDP)) {
