@@ -29,9 +29,9 @@ import (
 // to the node, so that node logs can be joined with the book.
 const DecisionTrailer = "bronzeward-decision"
 
-// receiveWithin bounds how long a caller may take to send its one message: 32 MiB at
-// half a megabyte a second, with room.
-const receiveWithin = 90 * time.Second
+// defaultReceiveWithin bounds how long a caller may take to send its one message: 32 MiB
+// at half a megabyte a second, with room.
+const defaultReceiveWithin = 90 * time.Second
 
 // call is one Call on its way through the gate. One goroutine owns it.
 type call struct {
@@ -155,11 +155,11 @@ func (c *call) identify() error {
 	c.decided = append(c.decided, id)
 	switch {
 	case refused.Class.Unavailable():
-		return unavailable(id, "BW-IDENTITY-002", refused.Message)
+		return unavailable(id, "BW-CREDENTIAL-002", refused.Message)
 	case refused.Class.Denied():
-		return denial(id, policy.Deny("BW-IDENTITY-003", refused.Message, ""))
+		return denial(id, policy.Deny("BW-CREDENTIAL-003", refused.Message, ""))
 	}
-	return refusal(codes.Unauthenticated, id, "BW-IDENTITY-001", string(refused.Class)+": "+refused.Message)
+	return refusal(codes.Unauthenticated, id, "BW-CREDENTIAL-001", string(refused.Class)+": "+refused.Message)
 }
 
 func (c *call) tls() *tls.ConnectionState {
@@ -184,7 +184,10 @@ func (c *call) receive() error {
 	done := make(chan result, 1)
 	go func() {
 		var first message
-		if err := c.stream.RecvMsg(&first); err != nil {
+		if err := c.stream.RecvMsg(&first); errors.Is(err, io.EOF) {
+			done <- result{err: errNoMessage}
+			return
+		} else if err != nil {
 			done <- result{err: err}
 			return
 		}
@@ -197,7 +200,7 @@ func (c *call) receive() error {
 			done <- result{err: err}
 		}
 	}()
-	late := time.NewTimer(receiveWithin)
+	late := time.NewTimer(c.g.receiveWithin)
 	defer late.Stop()
 	select {
 	case r := <-done:
@@ -211,6 +214,7 @@ func (c *call) receive() error {
 }
 
 var (
+	errNoMessage     = errors.New("this method takes one message, and no message came")
 	errSecondMessage = errors.New("this method takes one message, and a second one came")
 	errSlowMessage   = errors.New("the request did not arrive whole in time")
 )
@@ -253,9 +257,9 @@ func (c *call) finish(err error) error {
 func endedBy(cause, err error) error {
 	switch {
 	case errors.Is(cause, errProofEnded):
-		return refusal(codes.Unauthenticated, uuid.Nil, "BW-IDENTITY-004", errProofEnded.Error())
+		return refusal(codes.Unauthenticated, uuid.Nil, "BW-CREDENTIAL-004", errProofEnded.Error())
 	case errors.Is(cause, errRevoked):
-		return refusal(codes.PermissionDenied, uuid.Nil, "BW-IDENTITY-005", errRevoked.Error())
+		return refusal(codes.PermissionDenied, uuid.Nil, "BW-IDENTITY-001", errRevoked.Error())
 	case errors.Is(cause, errUnconfirmed):
 		return refusal(codes.Unavailable, uuid.Nil, "BW-AUTHORITY-001", errUnconfirmed.Error())
 	case errors.Is(cause, errStopping):

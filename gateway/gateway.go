@@ -49,8 +49,10 @@ type Config struct {
 	TransportDeadline time.Duration
 	// VerifyDeadline is how long the read-back is polled after the answer; default 10 s.
 	VerifyDeadline time.Duration
-	Registry       prometheus.Registerer
-	Logger         *slog.Logger
+	// ReceiveWithin is how long a caller may take to send its one message; default 90 s.
+	ReceiveWithin time.Duration
+	Registry      prometheus.Registerer
+	Logger        *slog.Logger
 }
 
 // Validate names everything that is missing.
@@ -97,6 +99,7 @@ type Gateway struct {
 
 	transportDeadline time.Duration
 	verifyDeadline    time.Duration
+	receiveWithin     time.Duration
 
 	server     *grpc.Server
 	sessions   *sessions
@@ -122,6 +125,7 @@ func New(cfg Config) (*Gateway, error) {
 		upstream: cfg.Upstream, digester: cfg.Digester, instance: cfg.Instance,
 		transportDeadline: orDefault(cfg.TransportDeadline, 30*time.Second),
 		verifyDeadline:    orDefault(cfg.VerifyDeadline, 10*time.Second),
+		receiveWithin:     orDefault(cfg.ReceiveWithin, defaultReceiveWithin),
 		sessions:          newSessions(limits.StreamsPerCaller),
 		perAddress:        newBuckets(limits.CallsPerSecondPerAddress, time.Now),
 		perCaller:         newBuckets(limits.CallsPerSecond, time.Now),

@@ -108,7 +108,7 @@ func (g *Gateway) write(ctx context.Context, e audit.Entry) (audit.Receipt, erro
 // bookStranger writes the refusal of a caller nobody proved: one entry per address,
 // class and second, with a count.
 func (g *Gateway) bookStranger(c *call, class, message string) (uuid.UUID, error) {
-	e := c.entry(nil, policy.Deny("BW-IDENTITY-001", class+": "+message, ""))
+	e := c.entry(nil, policy.Deny("BW-CREDENTIAL-001", class+": "+message, ""))
 	e.Verdict, e.Detail = audit.Refused, class
 	receipt, err := g.book.Refuse(c.ctx, c.address, class, e)
 	if err != nil {

@@ -50,7 +50,7 @@ func refusedWith(ctx context.Context, w *world.World, pair func() (tls.Certifica
 	if len(token) > 20 && strings.Contains(err.Error(), token[len(token)-20:]) {
 		return fmt.Errorf("the refusal of a token that is %s quotes it", defect)
 	}
-	if !strings.Contains(status.Convert(err).Message(), "BW-IDENTITY-001") {
+	if !strings.Contains(status.Convert(err).Message(), "BW-CREDENTIAL-001") {
 		return fmt.Errorf("the refusal of %s has no code: %w", defect, err)
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"bronzeward/audit"
@@ -163,7 +162,7 @@ func (d *decisionsShowCmd) Run(ctx context.Context, g *globals) error {
 	}
 	defer done()
 	row, err := book.Get(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) {
+	if errors.Is(err, audit.ErrNotFound) {
 		return fmt.Errorf("no decision has the id %s", id)
 	}
 	if err != nil {

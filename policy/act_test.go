@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// acts is the table of who may do what on Bronzeward itself. The law has it as data;
+// this is the same table written down a second time, and the test walks both.
+var acts = []struct {
+	acts  string
+	roles string
+	human bool
+}{
+	{"machines.read changes.read attempts.read decisions.own", "viewer operator approver auditor recovery-admin policy-admin", false},
+	{"decisions.read decisions.follow decisions.export proofs.read", "auditor recovery-admin", false},
+	{"policy.read", "policy-admin auditor recovery-admin", false},
+	{"machines.add machines.import machines.update machines.observe machines.pin changes.submit changes.apply changes.cancel-own", "operator", false},
+	{"machines.freeze", "operator approver recovery-admin", false},
+	{"changes.approve changes.reject changes.cancel machines.unfreeze machines.repin", "approver", true},
+	{"approvals.revoke", "approver recovery-admin", true},
+	{"identities.revoke attempts.account machines.retire machines.release recovery.enter recovery.exit", "recovery-admin", true},
+	{"policy.save policy.activate policy.rollback", "policy-admin", true},
+}
+
+func TestEveryActForEveryRole(t *testing.T) {
+	e := lawOf(t, nil)
+	known := map[string]bool{}
+	for _, row := range acts {
+		for _, act := range strings.Fields(row.acts) {
+			known[act] = true
+			for _, role := range []string{"viewer", "operator", "approver", "auditor", "recovery-admin", "policy-admin"} {
+				for _, kind := range []string{"human", "automation"} {
+					caller := sampleCaller(role + "s")
+					caller.Kind = kind
+					d := e.DecideAct(context.Background(), &Act{Version: 1, Act: act, Caller: caller, Now: sampleNow})
+					want := slices.Contains(strings.Fields(row.roles), role) && (kind == "human" || !row.human)
+					if d.Allow != want {
+						t.Errorf("%s by %s (%s): allow = %v, want %v: %v", act, role, kind, d.Allow, want, d.Codes())
+					}
+				}
+			}
+		}
+	}
+	table, err := Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := table.parsed.data["bronzeward"].(map[string]any)["api"].(map[string]any)["acts"].(map[string]any)
+	for act := range api {
+		if !known[act] {
+			t.Errorf("act %s stands in the data and not in this table", act)
+		}
+	}
+	if len(api) != len(known) {
+		t.Errorf("%d acts in the data, %d in this table", len(api), len(known))
+	}
+}
+
+func TestARevokedCallerDoesNothing(t *testing.T) {
+	caller := sampleCaller("operators", "recovery-admins")
+	caller.Revoked = true
+	d := lawOf(t, nil).DecideAct(context.Background(), &Act{Version: 1, Act: "machines.add", Caller: caller, Now: sampleNow})
+	if d.Allow || d.Codes()[0] != "BW-ACT-001" {
+		t.Errorf("decision = %+v", d)
+	}
+}

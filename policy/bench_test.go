@@ -1,0 +1,88 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"testing"
+)
+
+func lawOf(tb testing.TB, overlay map[string]string) *Engine {
+	tb.Helper()
+	b, err := Shipped()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if overlay != nil {
+		if b, err = Overlay(b, files(overlay)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	e := New(EngineConfig{})
+	if err := e.Use(context.Background(), b); err != nil {
+		tb.Fatal(err)
+	}
+	return e
+}
+
+var noQuorum = map[string]string{"bronzeward/data.yaml": "quorum: {required: 0}\n"}
+
+// worker15K are the facts of a 15 KiB worker configuration of which ten fields change.
+func worker15K() *Facts {
+	f := sampleApply()
+	for _, kind := range []string{"LinkConfig", "LinkConfig", "ResolverConfig", "TimeSyncConfig", "UserVolumeConfig", "KmsgLogConfig"} {
+		f.Config.Documents = append(f.Config.Documents, Document{APIVersion: "v1alpha1", Kind: kind, Name: fmt.Sprint(len(f.Config.Documents))})
+	}
+	for i := range 8 {
+		f.Config.Changes = append(f.Config.Changes, ConfigChange{
+			Document: "v1alpha1", Path: fmt.Sprintf("machine.nodeAnnotations.k%d", i), Field: "machine.nodeAnnotations", Before: "fp:1", After: "fp:2",
+		})
+	}
+	f.Config.Changes = append(f.Config.Changes, ConfigChange{
+		Document: "v1alpha1", Path: `machine.sysctls["vm.swappiness"]`, Field: "machine.sysctls", After: "fp:3",
+	})
+	return f
+}
+
+func manyLabels(n int) *Facts {
+	f := sampleApply()
+	f.Config.Changes = nil
+	for i := range n {
+		f.Config.Changes = append(f.Config.Changes, ConfigChange{
+			Document: "v1alpha1", Path: fmt.Sprintf(`machine.nodeLabels["example.com/label-%d"]`, i), Field: "machine.nodeLabels", After: fmt.Sprintf("fp:%d", i),
+		})
+	}
+	f.Config.Collections = []Collection{{Document: "v1alpha1", Field: "machine.nodeLabels", Entries: n}}
+	return f
+}
+
+func BenchmarkDecide(b *testing.B) {
+	e := lawOf(b, noQuorum)
+	early := sampleApply()
+	early.Phase, early.Evidence, early.Config = "early", nil, nil
+	for _, c := range []struct {
+		name  string
+		facts *Facts
+	}{
+		{"version", sampleCall("/machine.MachineService/Version", ClassRead)},
+		{"apply-early", early},
+		{"apply-15KiB", worker15K()},
+		{"apply-500-labels", manyLabels(500)},
+		{"apply-9999-labels", manyLabels(9999)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Decide(context.Background(), c.facts)
+			}
+		})
+	}
+}
+
+func BenchmarkFactsValue(b *testing.B) {
+	f := worker15K()
+	for b.Loop() {
+		if _, err := factsValue(f); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+# METADATA
+# title: samples
+# description: The inputs that the tests of every area start from.
+package bronzeward.lib.sample_test
+
+caller := {
+	"issuer": "https://idp.example",
+	"subject": "olga",
+	"kind": "human",
+	"groups": ["operators"],
+	"proof": "token",
+	"proof_ends": "2026-03-02T10:10:00Z",
+	"revoked": false,
+}
+
+call := {
+	"method": "/machine.MachineService/ApplyConfiguration",
+	"class": "apply",
+	"stream": false,
+	"mode": "no-reboot",
+	"mode_given": true,
+	"dry_run": false,
+	"try_timeout_seconds": 0,
+	"size": 15360,
+	"resource": null,
+	"path": "",
+	"service": "",
+	"targets": 1,
+	"cluster": "lab",
+}
+
+# METADATA
+# title: apply
+# description: An ordinary apply of one label to a pinned worker. Nothing refuses it but a quorum.
+apply := {
+	"version": 1,
+	"phase": "final",
+	"call": call,
+	"caller": caller,
+	"machine": {"name": "worker-1", "cluster": "lab", "role": "worker", "labels": {}, "pinned": true},
+	"evidence": {"version": "v1.13.6", "minor": "1.13", "stage": "running", "type": "worker", "identity_matches": true, "staged": false},
+	"config": {
+		"digest": "sha256:k0:aa",
+		"base": "sha256:k0:bb",
+		"persistent": "sha256:k0:bb",
+		"problems": [],
+		"documents": [{"api_version": "v1alpha1", "kind": "v1alpha1", "name": ""}],
+		"changes": [change("v1alpha1", "machine.nodeLabels.a", "machine.nodeLabels")],
+		"collections": [],
+		"identical": false,
+	},
+	"change": null,
+	"holds": [],
+	"now": "2026-03-02T10:00:00Z",
+}
+
+# METADATA
+# title: change
+# description: One change, of a value that is not shown.
+change(document, path, field) := {
+	"document": document,
+	"path": path,
+	"field": field,
+	"before": null,
+	"after": "fp:1111",
+	"reboot": false,
+}
+
+# METADATA
+# title: patched
+# description: The ordinary apply with some of its facts replaced, by their paths.
+patched(facts) := json.patch(apply, [{"op": "replace", "path": path, "value": value} | some path, value in facts])
+
+# METADATA
+# title: codes
+# description: The codes of findings.
+codes(findings) := {found.code | some found in findings}

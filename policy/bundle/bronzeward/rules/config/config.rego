@@ -1,0 +1,286 @@
+package bronzeward.rules.config
+
+import data.bronzeward.lib.change
+import data.bronzeward.lib.finding
+
+# METADATA
+# title: judging
+# description: Only the final judgement of an apply has a configuration to look at.
+judging if {
+	input.call.class == "apply"
+	change.final
+}
+
+# METADATA
+# title: the configuration was not read
+# description: An apply whose configuration nobody read is not judged.
+# custom:
+#   code: BW-CONFIG-001
+#   hint: ""
+deny contains finding.because(rego.metadata.rule(), "the configuration of this apply was not read") if {
+	input.call.class == "apply"
+	judging
+	not readable
+}
+
+readable if {
+	is_array(input.config.changes)
+	is_array(input.config.documents)
+	is_array(input.config.problems)
+	input.config.digest != ""
+	input.config.base != ""
+}
+
+# METADATA
+# title: the configuration is not acceptable
+# description: Talos could not take it, or not in one way only.
+# custom:
+#   code: BW-CONFIG-002
+#   hint: talosctl validate --mode metal -c FILE
+deny contains found if {
+	input.call.class == "apply"
+	judging
+	some problem in input.config.problems
+	found := finding.because(rego.metadata.rule(), sprintf("%s%s", [line(problem), problem.message]))
+}
+
+line(problem) := sprintf("line %d: ", [problem.line]) if problem.line > 0
+
+line(problem) := "" if not problem.line > 0
+
+# METADATA
+# title: the kind of a document is unknown
+# description: A kind no rule knows may do anything.
+# custom:
+#   code: BW-CONFIG-003
+#   hint: ""
+deny contains found if {
+	input.call.class == "apply"
+	judging
+	some i
+	kind := input.config.documents[i].kind
+	not data.bronzeward.config.kinds[kind]
+	found := finding.because(rego.metadata.rule(), sprintf("no rule knows documents of kind %s", [kind]))
+}
+
+# METADATA
+# title: the field is unknown
+# description: A field no rule knows may mean anything.
+# custom:
+#   code: BW-CONFIG-004
+#   hint: ""
+deny contains found if {
+	input.call.class == "apply"
+	where := refused.unknown
+	found := finding.because(rego.metadata.rule(), sprintf("no rule knows what this change means: %s", [where]))
+}
+
+# METADATA
+# title: crash by size
+# description: |
+#   Thousands of new entries at once overrun the controller runtime's buffer and stop the
+#   node; the dry run says it is fine.
+# custom:
+#   code: BW-CONFIG-005
+#   hint: ""
+deny contains found if {
+	input.call.class == "apply"
+	some place, entries in added
+	entries > data.bronzeward.config.limits.new_entries
+	found := finding.because(rego.metadata.rule(), sprintf("%s gains %d entries at once, more than %d: so many stop the node", [
+		named(place), entries, data.bronzeward.config.limits.new_entries,
+	]))
+}
+
+# METADATA
+# title: crash by number
+# description: |
+#   The same danger spread over many places. Counted only where there are more changes
+#   than the limit.
+# custom:
+#   code: BW-CONFIG-009
+#   hint: ""
+deny contains found if {
+	input.call.class == "apply"
+	judging
+	count(input.config.changes) > data.bronzeward.config.limits.new_total
+	entries := count([1 | some item in input.config.changes; item.before == null])
+	entries > data.bronzeward.config.limits.new_total
+	found := finding.because(rego.metadata.rule(), sprintf("the configuration gains %d entries at once, more than %d: so many stop the node", [
+		entries, data.bronzeward.config.limits.new_total,
+	]))
+}
+
+# METADATA
+# title: too many documents
+# description: Each document becomes resources of the node; thousands at once stop it.
+# custom:
+#   code: BW-CONFIG-006
+#   hint: ""
+deny contains found if {
+	input.call.class == "apply"
+	judging
+	count(input.config.documents) > data.bronzeward.config.limits.new_entries
+	found := finding.because(rego.metadata.rule(), sprintf("the configuration has %d documents, more than %d", [
+		count(input.config.documents), data.bronzeward.config.limits.new_entries,
+	]))
+}
+
+# METADATA
+# title: too many changes
+# description: At most ten thousand changes are shown to the law, and what it does not see it does not allow.
+# custom:
+#   code: BW-CONFIG-007
+#   hint: ""
+deny contains finding.because(rego.metadata.rule(), "the configuration changes more than can be judged at once") if {
+	input.call.class == "apply"
+	judging
+	count(input.config.changes) >= data.bronzeward.config.limits.changes
+}
+
+# METADATA
+# title: more approvals
+# description: A meaning that is not refused but needs people to agree.
+# custom:
+#   code: BW-CONFIG-014
+#   hint: ""
+deny contains found if {
+	input.call.class == "apply"
+	some meaning, needed in data.bronzeward.config.approvals
+	where := places[meaning]
+	found := finding.because(rego.metadata.rule(), sprintf("a change of %s, needing %d approvals: %s", [meaning, needed, listed(where)]))
+}
+
+# METADATA
+# title: quorum
+# description: What such a meaning asks for.
+quorum contains needed if {
+	input.call.class == "apply"
+	some meaning, needed in data.bronzeward.config.approvals
+	places[meaning]
+}
+
+# METADATA
+# title: the change needs a reboot
+# description: Talos's immediate mode refuses it, with the old and new text in the answer.
+# custom:
+#   code: BW-CONFIG-032
+#   hint: ""
+deny contains found if {
+	input.call.class == "apply"
+	judging
+	where := {[item.document, item.field] | some i; input.config.changes[i].reboot == true; item := input.config.changes[i]}
+	count(where) > 0
+	found := finding.because(rego.metadata.rule(), sprintf("this takes effect only with a reboot, and Talos refuses it in this mode: %s", [listed(where)]))
+}
+
+# METADATA
+# title: nothing changes
+# description: The text is the one already active.
+# custom:
+#   code: BW-CONFIG-036
+#   hint: ""
+deny contains finding.because(rego.metadata.rule(), "this is the configuration already active; nothing changes") if {
+	input.call.class == "apply"
+	judging
+	input.config.identical == true
+}
+
+# METADATA
+# scope: document
+# title: touched
+# description: |
+#   The distinct places that change: a field of the v1alpha1 document, or a separate
+#   document as a whole, since all of one has one meaning.
+touched contains ["v1alpha1", item.field] if {
+	judging
+	some item in input.config.changes
+	item.document == "v1alpha1"
+}
+
+touched contains [item.document, ""] if {
+	judging
+	some item in input.config.changes
+	item.document != "v1alpha1"
+}
+
+# METADATA
+# title: places
+# description: The places by the meaning of their change.
+places[meaning] contains place if {
+	some place in touched
+	meaning := meaning_of(place[0], place[1])
+}
+
+# METADATA
+# title: refused
+# description: By meaning, the places that no stance in the data lets through, as a message names them.
+refused[meaning] := listed(found) if {
+	some meaning, found in places
+	not meaning in data.bronzeward.config.allowed
+	not data.bronzeward.config.approvals[meaning]
+}
+
+# METADATA
+# scope: document
+# title: meaning of a place
+# description: |
+#   A separate document means what its kind means. A v1alpha1 field means what the longest
+#   entry of the table says that it begins with.
+meaning_of("v1alpha1", field) := by_field(split(field, "."))
+
+meaning_of(document, _) := by_kind(split(document, "/")[0]) if document != "v1alpha1"
+
+default by_kind(_) := "unknown"
+
+by_kind(kind) := data.bronzeward.config.kinds[kind] if kind != "v1alpha1"
+
+by_field(parts) := meaning if {
+	meaning := data.bronzeward.config.fields[concat(".", array.slice(parts, 0, 4))]
+} else := meaning if {
+	meaning := data.bronzeward.config.fields[concat(".", array.slice(parts, 0, 3))]
+} else := meaning if {
+	meaning := data.bronzeward.config.fields[concat(".", array.slice(parts, 0, 2))]
+} else := meaning if {
+	meaning := data.bronzeward.config.fields[parts[0]]
+} else := "unknown"
+
+# METADATA
+# title: added
+# description: |
+#   How many entries each large collection gains. Facts name those that would hold more
+#   than five hundred; no other can gain as many.
+added[place] := entries if {
+	judging
+	some collection in input.config.collections
+	place := [collection.document, collection.field]
+	entries := count([1 |
+		some item in input.config.changes
+		item.field == collection.field
+		split(item.document, "/")[0] == collection.document
+		item.before == null
+	])
+}
+
+named(["v1alpha1", field]) := field
+
+named([document, field]) := concat(" ", [document, field]) if {
+	document != "v1alpha1"
+	field != ""
+}
+
+named([document, ""]) := document if document != "v1alpha1"
+
+# METADATA
+# scope: document
+# title: listed
+# description: At most three places by name, and how many more there are.
+listed(found) := concat(", ", names) if {
+	count(found) <= 3
+	names := [named(place) | some place in found]
+}
+
+listed(found) := sprintf("%s and %d more", [concat(", ", array.slice(names, 0, 3)), count(names) - 3]) if {
+	count(found) > 3
+	names := [named(place) | some place in found]
+}

@@ -1,0 +1,196 @@
+package bronzeward.rules.config_test
+
+import data.bronzeward.lib.sample_test as sample
+import data.bronzeward.rules.config
+
+changing(items) := sample.patched({"/config/changes": items})
+
+field(path) := changing([sample.change("v1alpha1", path, path)])
+
+document(name) := changing([sample.change(name, "x", "x")])
+
+places := {
+	"debug": "BW-CONFIG-029",
+	"machine.type": "BW-CONFIG-025",
+	"machine.token": "BW-CONFIG-026",
+	"machine.ca.crt": "BW-CONFIG-010",
+	"machine.acceptedCAs": "BW-CONFIG-010",
+	"machine.certSANs": "BW-CONFIG-016",
+	"machine.controlPlane.scheduler.disabled": "BW-CONFIG-034",
+	"machine.kubelet.image": "BW-CONFIG-022",
+	"machine.kubelet.extraConfig": "BW-CONFIG-037",
+	"machine.kubelet.extraMounts.source": "BW-CONFIG-012",
+	"machine.kubelet.defaultRuntimeSeccompProfileEnabled": "BW-CONFIG-035",
+	"machine.network.interfaces.addresses": "BW-CONFIG-014",
+	"machine.network.nameservers": "BW-CONFIG-017",
+	"machine.network.kubespan.enabled": "BW-CONFIG-033",
+	"machine.disks.device": "BW-CONFIG-020",
+	"machine.install.wipe": "BW-CONFIG-021",
+	"machine.files.content": "BW-CONFIG-030",
+	"machine.env": "BW-CONFIG-024",
+	"machine.time.disabled": "BW-CONFIG-018",
+	"machine.registries.mirrors.endpoints": "BW-CONFIG-022",
+	"machine.features.rbac": "BW-CONFIG-028",
+	"machine.features.kubernetesTalosAPIAccess.enabled": "BW-CONFIG-011",
+	"machine.logging.destinations.endpoint": "BW-CONFIG-023",
+	"machine.kernel.modules.name": "BW-CONFIG-031",
+	"machine.udev.rules": "BW-CONFIG-012",
+	"cluster.controlPlane.endpoint": "BW-CONFIG-027",
+	"cluster.apiServer.image": "BW-CONFIG-034",
+	"cluster.inlineManifests.contents": "BW-CONFIG-012",
+	"machine": "BW-CONFIG-004",
+	"machine.features": "BW-CONFIG-004",
+	"machine.nosuch": "BW-CONFIG-004",
+	"": "BW-CONFIG-004",
+}
+
+test_fields[path] if {
+	some path, code in places
+	sample.codes(config.deny) == {code} with input as field(path)
+}
+
+kinds := {
+	"NetworkRuleConfig/ingress": "BW-CONFIG-013",
+	"NetworkDefaultActionConfig": "BW-CONFIG-013",
+	"LinkConfig/eth0": "BW-CONFIG-014",
+	"HostnameConfig": "BW-CONFIG-016",
+	"ResolverConfig": "BW-CONFIG-017",
+	"TimeSyncConfig": "BW-CONFIG-018",
+	"WatchdogTimerConfig": "BW-CONFIG-019",
+	"OOMConfig": "BW-CONFIG-019",
+	"UserVolumeConfig/data": "BW-CONFIG-020",
+	"ImageVerificationConfig": "BW-CONFIG-022",
+	"KmsgLogConfig/k": "BW-CONFIG-023",
+	"EnvironmentConfig": "BW-CONFIG-024",
+	"TrustedRootsConfig/r": "BW-CONFIG-010",
+	"SideroLinkConfig": "BW-CONFIG-011",
+	"ExtensionServiceConfig/frr": "BW-CONFIG-012",
+	"PCIDriverRebindConfig/0": "BW-CONFIG-031",
+	"KubeSpanConfig": "BW-CONFIG-033",
+	"KubeAPIServerCAConfig": "BW-CONFIG-004",
+	"v1alpha1/x": "BW-CONFIG-004",
+}
+
+test_kinds[name] if {
+	some name, code in kinds
+	sample.codes(config.deny) == {code} with input as document(name)
+}
+
+test_ordinary_changes_pass[path] if {
+	some path, key in {
+		"machine.nodeLabels": ".a",
+		"machine.nodeAnnotations": `["example.com/a"]`,
+		"machine.nodeTaints": ".a",
+		"machine.sysctls": `["vm.swappiness"]`,
+		"machine.sysfs": `["module.x.parameters.y"]`,
+		"machine.kubelet.extraArgs": ".v",
+	}
+	count(config.deny) == 0 with input as changing([sample.change("v1alpha1", concat("", [path, key]), path)])
+}
+
+keys := {
+	`machine.sysctls["kernel.panic"]`: "BW-CONFIG-040",
+	`machine.sysctls["vm/panic_on_oom"]`: "BW-CONFIG-040",
+	`machine.sysctls["vm/../kernel/core_pattern"]`: "BW-CONFIG-040",
+	`machine.sysctls["net.ipv6.conf.eth0.disable_ipv6"]`: "BW-CONFIG-040",
+	`machine.sysctls["vm.overcommit_memory"]`: "BW-CONFIG-040",
+	`machine.sysctls`: "BW-CONFIG-040",
+	`machine.sysfs["module.kernel.parameters.panic"]`: "BW-CONFIG-040",
+	`machine.kubelet.extraArgs["anonymous-auth"]`: "BW-CONFIG-041",
+	`machine.kubelet.extraArgs`: "BW-CONFIG-041",
+	`machine.nodeLabels["node-role.kubernetes.io/control-plane"]`: "BW-CONFIG-042",
+}
+
+test_keys[path] if {
+	some path, code in keys
+	sample.codes(config.deny) == {code} with input as changing([sample.change("v1alpha1", path, split(path, "[")[0])])
+}
+
+test_an_empty_map_of_parameters_passes if {
+	item := object.union(sample.change("v1alpha1", "machine.sysctls", "machine.sysctls"), {"after": {}})
+	count(config.deny) == 0 with input as changing([item])
+}
+
+test_entries_of_separate_documents_are_counted_by_kind if {
+	items := [sample.change("LinkConfig/eth0", sprintf("addresses[%d].address", [i]), "addresses.address") | some i in numbers.range(1, 501)]
+	"BW-CONFIG-005" in sample.codes(config.deny) with input as sample.patched({
+		"/config/changes": items,
+		"/config/collections": [{"document": "LinkConfig", "field": "addresses.address", "entries": 501}],
+	})
+}
+
+many(n) := [sample.change("v1alpha1", sprintf("machine.nodeAnnotations.k%d", [i]), "machine.nodeAnnotations") | some i in numbers.range(1, n)]
+
+test_five_hundred_new_entries_pass if {
+	count(config.deny) == 0 with input as changing(many(500))
+}
+
+test_more_would_stop_the_node if {
+	some found in config.deny with input as sample.patched({
+		"/config/changes": many(501),
+		"/config/collections": [{"document": "v1alpha1", "field": "machine.nodeAnnotations", "entries": 501}],
+	})
+	found.code == "BW-CONFIG-005"
+	startswith(found.message, "machine.nodeAnnotations gains 501 entries")
+}
+
+test_old_entries_are_not_counted if {
+	old := [object.union(item, {"before": "fp:2"}) | some item in many(600)]
+	count(config.deny) == 0 with input as sample.patched({
+		"/config/changes": old,
+		"/config/collections": [{"document": "v1alpha1", "field": "machine.nodeAnnotations", "entries": 600}],
+	})
+}
+
+test_many_new_entries_in_many_places_are_refused if {
+	sample.codes(config.deny) == {"BW-CONFIG-009"} with input as changing(many(6)) with data.bronzeward.config.limits.new_total as 5
+}
+
+test_more_than_can_be_shown_is_refused if {
+	sample.codes(config.deny) == {"BW-CONFIG-007"} with input as changing(many(5)) with data.bronzeward.config.limits.changes as 5
+}
+
+others := {
+	"not read": {"facts": {"/config": null}, "want": {"BW-CONFIG-001"}},
+	"no base": {"facts": {"/config/base": ""}, "want": {"BW-CONFIG-001"}},
+	"early": {"facts": {"/config": null, "/phase": "early"}, "want": set()},
+	"a problem with a line": {"facts": {"/config/problems": [{"kind": "syntax", "line": 3, "message": "m"}]}, "want": {"BW-CONFIG-002"}},
+	"a problem without": {"facts": {"/config/problems": [{"kind": "missing", "line": 0, "message": "m"}]}, "want": {"BW-CONFIG-002"}},
+	"an unknown document": {
+		"facts": {"/config/documents": [{"api_version": "v1alpha1", "kind": "NosuchConfig", "name": ""}]},
+		"want": {"BW-CONFIG-003"},
+	},
+	"too many documents": {
+		"facts": {"/config/documents": [{"api_version": "v1alpha1", "kind": "LinkConfig", "name": sprintf("l%d", [i])} | some i in numbers.range(1, 501)]},
+		"want": {"BW-CONFIG-006"},
+	},
+	"a reboot": {
+		"facts": {"/config/changes": [object.union(sample.change("v1alpha1", "machine.nodeLabels.a", "machine.nodeLabels"), {"reboot": true})]},
+		"want": {"BW-CONFIG-032"},
+	},
+	"nothing": {"facts": {"/config/changes": [], "/config/identical": true}, "want": {"BW-CONFIG-036"}},
+}
+
+test_others[name] if {
+	some name, c in others
+	sample.codes(config.deny) == c.want with input as sample.patched(c.facts)
+}
+
+test_the_network_is_refused_once_data_gives_it_no_quorum if {
+	sample.codes(config.deny) == {"BW-CONFIG-015"} with input as document("LinkConfig/eth0") with data.bronzeward.config.approvals as {}
+}
+
+test_a_meaning_passes_once_data_allows_it if {
+	count(config.deny) == 0 with input as document("ResolverConfig") with data.bronzeward.config.allowed as ["resolving"]
+}
+
+test_the_refusal_names_where if {
+	some found in config.deny with input as changing([sample.change("NetworkRuleConfig/in", "ingress", "ingress"), sample.change("NetworkRuleConfig/out", "", "")])
+	endswith(found.message, ": NetworkRuleConfig/in, NetworkRuleConfig/out")
+}
+
+test_the_refusal_names_three_and_counts_the_rest if {
+	items := [sample.change(sprintf("VolumeConfig/v%d", [i]), "x", "x") | some i in numbers.range(1, 5)]
+	some found in config.deny with input as changing(items)
+	contains(found.message, "and 2 more")
+}

@@ -1,0 +1,43 @@
+package bronzeward.rules.holds_test
+
+import data.bronzeward.lib.sample_test as sample
+import data.bronzeward.rules.holds
+
+hold(kind, scope) := {"kind": kind, "id": "h1", "holder": {"issuer": "i", "subject": "frida"}, "since": "2026-03-02T09:00:00Z", "scope": scope}
+
+cases := {
+	"a machine without holds passes": {"facts": {}, "want": set()},
+	"an open attempt holds": {"facts": {"/holds": [hold("open-attempt", "machine")]}, "want": {"BW-HOLDS-001"}},
+	"an open attempt holds a dry run": {"facts": {"/holds": [hold("open-attempt", "machine")], "/call/dry_run": true}, "want": {"BW-HOLDS-001"}},
+	"an unresolved attempt holds": {"facts": {"/holds": [hold("unresolved-attempt", "machine")]}, "want": {"BW-HOLDS-002"}},
+	"an unresolved attempt lets a dry run through": {
+		"facts": {"/holds": [hold("unresolved-attempt", "machine")], "/call/dry_run": true},
+		"want": set(),
+	},
+	"a freeze holds": {"facts": {"/holds": [hold("freeze", "machine")]}, "want": {"BW-HOLDS-003"}},
+	"a freeze of the cluster holds": {"facts": {"/holds": [hold("freeze", "cluster")]}, "want": {"BW-HOLDS-003"}},
+	"drift holds": {"facts": {"/holds": [hold("drift", "machine")]}, "want": {"BW-HOLDS-004"}},
+	"drift lets through what settles it": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "revert"}}, "want": set()},
+	"drift holds an ordinary change": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "apply"}}, "want": {"BW-HOLDS-004"}},
+	"recovery holds": {"facts": {"/holds": [hold("recovery", "machine")]}, "want": {"BW-HOLDS-005"}},
+	"an unknown hold holds": {"facts": {"/holds": [hold("whim", "machine")]}, "want": {"BW-HOLDS-006"}},
+	"a taken slot holds": {"facts": {"/holds": [hold("open-attempt", "cluster")]}, "want": {"BW-HOLDS-007"}},
+	"other mutations are held too": {"facts": {"/holds": [hold("open-attempt", "machine")], "/call/class": "mutate"}, "want": {"BW-HOLDS-001"}},
+	"reads are not held": {"facts": {"/holds": [hold("recovery", "machine")], "/call/class": "read"}, "want": set()},
+	"the early judgement does not look": {"facts": {"/holds": [hold("recovery", "machine")], "/phase": "early"}, "want": set()},
+	"holds that are not known hold": {"facts": {"/holds": null}, "want": {"BW-HOLDS-008"}},
+}
+
+test_holds[name] if {
+	some name, c in cases
+	sample.codes(holds.deny) == c.want with input as sample.patched(c.facts)
+}
+
+test_the_hint_names_the_hold if {
+	some found in holds.deny with input as sample.patched({"/holds": [hold("open-attempt", "machine")]})
+	found.hint == "bronzeward attempts show h1"
+}
+
+test_a_hold_without_a_machine_still_holds if {
+	sample.codes(holds.deny) == {"BW-HOLDS-007"} with input as sample.patched({"/machine": null, "/holds": [hold("open-attempt", "cluster")]})
+}

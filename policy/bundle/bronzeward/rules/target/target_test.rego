@@ -1,0 +1,39 @@
+package bronzeward.rules.target_test
+
+import data.bronzeward.lib.sample_test as sample
+import data.bronzeward.rules.target
+
+cases := {
+	"a pinned worker passes": {"facts": {}, "want": set()},
+	"an unknown machine is refused": {"facts": {"/machine": null, "/call/class": "read"}, "want": {"BW-TARGET-002"}},
+	"two machines are refused": {"facts": {"/call/targets": 2}, "want": {"BW-TARGET-003"}},
+	"no machine is refused": {"facts": {"/call/targets": 0}, "want": {"BW-TARGET-003"}},
+	"two machines are refused to any class that may change something": {
+		"facts": {"/call/targets": 2, "/call/class": "unheard-of"},
+		"want": {"BW-TARGET-003"},
+	},
+	"reads fan out": {"facts": {"/call/targets": 9, "/call/class": "read"}, "want": set()},
+	"a control plane is refused": {"facts": {"/machine/role": "controlplane"}, "want": {"BW-TARGET-004"}},
+	"a mutation of a control plane is refused": {"facts": {"/machine/role": "controlplane", "/call/class": "mutate"}, "want": {"BW-TARGET-004"}},
+	"a control plane answers reads": {"facts": {"/machine/role": "controlplane", "/call/class": "read"}, "want": set()},
+	"a control plane's configuration is given to nobody": {
+		"facts": {"/machine/role": "controlplane", "/call/class": "config-read"},
+		"want": {"BW-TARGET-005"},
+	},
+	"a machine that is not pinned is refused": {"facts": {"/machine/pinned": false}, "want": {"BW-TARGET-006"}},
+	"an apply without evidence is refused": {"facts": {"/evidence": null}, "want": {"BW-TARGET-007"}},
+	"the early judgement needs no evidence": {"facts": {"/evidence": null, "/phase": "early"}, "want": set()},
+	"another machine is refused": {"facts": {"/evidence/identity_matches": false}, "want": {"BW-TARGET-008"}},
+	"a live control plane is refused": {"facts": {"/evidence/type": "controlplane"}, "want": {"BW-TARGET-009"}},
+	"maintenance is refused": {"facts": {"/evidence/stage": "maintenance"}, "want": {"BW-TARGET-010"}},
+	"an unknown stage is refused": {"facts": {"/evidence/stage": ""}, "want": {"BW-TARGET-010"}},
+	"booting passes, containers stay there": {"facts": {"/evidence/stage": "booting"}, "want": set()},
+	"another minor is refused": {"facts": {"/evidence/minor": "1.14"}, "want": {"BW-TARGET-011"}},
+	"another cluster's context is refused": {"facts": {"/call/cluster": "prod"}, "want": {"BW-TARGET-012"}},
+	"no context passes": {"facts": {"/call/cluster": ""}, "want": set()},
+}
+
+test_target[name] if {
+	some name, c in cases
+	sample.codes(target.deny) == c.want with input as sample.patched(c.facts)
+}

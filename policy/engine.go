@@ -1,0 +1,184 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// DefaultBudget is how long one decision may take. Half a second is twice what the
+// largest configuration takes and well below what talosctl waits.
+const DefaultBudget = 500 * time.Millisecond
+
+// The entry points of the law.
+const (
+	AdmissionQuery = "data.bronzeward.admission.decision"
+	APIQuery       = "data.bronzeward.api.decision"
+)
+
+// EngineConfig configures an Engine. The zero value is good.
+type EngineConfig struct {
+	// Budget is how long one decision may take; zero means DefaultBudget. A decision
+	// over its budget is a denial.
+	Budget time.Duration
+	// Logger is told why the engine itself denied; nil logs nothing.
+	Logger *slog.Logger
+}
+
+// Engine judges. All methods are safe for concurrent use.
+type Engine struct {
+	budget time.Duration
+	log    *slog.Logger
+	live   atomic.Pointer[law]
+}
+
+// law is one compiled revision.
+type law struct {
+	revision  string
+	admission rego.PreparedEvalQuery
+	api       rego.PreparedEvalQuery
+	bundle    *Bundle
+}
+
+// New makes an engine without a law: it denies everything with BW-POLICY-001.
+func New(c EngineConfig) *Engine {
+	if c.Budget <= 0 {
+		c.Budget = DefaultBudget
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{budget: c.Budget, log: c.Logger}
+}
+
+// Use compiles a bundle and makes it the law. Calls that are being judged finish under
+// the law they began with. On an error the law stays what it was.
+func (e *Engine) Use(ctx context.Context, b *Bundle) error {
+	l, err := prepare(ctx, b)
+	if err != nil {
+		return err
+	}
+	e.live.Store(l)
+	return nil
+}
+
+// Revision is the live law's revision, empty without one.
+func (e *Engine) Revision() string {
+	if l := e.live.Load(); l != nil {
+		return l.revision
+	}
+	return ""
+}
+
+func prepare(ctx context.Context, b *Bundle) (*law, error) {
+	if b == nil {
+		return nil, errors.New("preparing bundle: there is none")
+	}
+	c, store, err := b.parsed.compile(false)
+	if err != nil {
+		return nil, err
+	}
+	l := &law{revision: b.revision, bundle: b}
+	for _, q := range []struct {
+		text string
+		into *rego.PreparedEvalQuery
+	}{{AdmissionQuery, &l.admission}, {APIQuery, &l.api}} {
+		*q.into, err = rego.New(
+			rego.Query(q.text),
+			rego.Compiler(c),
+			rego.Store(store),
+			rego.Capabilities(capabilities()),
+			rego.SetRegoVersion(ast.RegoV1),
+			rego.StrictBuiltinErrors(true),
+		).PrepareForEval(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("preparing %s: %w", q.text, err)
+		}
+	}
+	return l, nil
+}
+
+// Decide judges a Call. It never fails: every failure is a denial with a code
+// BW-POLICY-0xx and the revision that was live.
+func (e *Engine) Decide(ctx context.Context, f *Facts) Decision {
+	l := e.live.Load()
+	switch {
+	case l == nil:
+		return e.fail(ctx, "", CodeNoPolicy, nil)
+	case f == nil || f.Version != FactsVersion:
+		return e.fail(ctx, l.revision, CodeFacts, nil)
+	}
+	in, err := factsValue(f)
+	if err != nil {
+		return e.fail(ctx, l.revision, CodeFacts, err)
+	}
+	return e.judge(ctx, l, l.admission, in, readAdmission)
+}
+
+// DecideAct judges an act on Bronzeward itself, as Decide does a Call. The Decision has
+// no upstream roles.
+func (e *Engine) DecideAct(ctx context.Context, a *Act) Decision {
+	l := e.live.Load()
+	switch {
+	case l == nil:
+		return e.fail(ctx, "", CodeNoPolicy, nil)
+	case a == nil || a.Version != FactsVersion:
+		return e.fail(ctx, l.revision, CodeFacts, nil)
+	}
+	return e.judge(ctx, l, l.api, actValue(a), readAct)
+}
+
+func (e *Engine) judge(ctx context.Context, l *law, q rego.PreparedEvalQuery, in ast.Value, read func(any) (Decision, error)) (d Decision) {
+	defer func() {
+		// A panic of the evaluator is a denial like any other failure, and takes
+		// nobody else's call with it.
+		if p := recover(); p != nil {
+			d = e.fail(ctx, l.revision, CodeEvaluation, fmt.Errorf("evaluator panicked: %v", p))
+		}
+	}()
+	ctx, cancel := context.WithTimeoutCause(ctx, e.budget, errBudget)
+	defer cancel()
+	rs, err := q.Eval(ctx, rego.EvalParsedInput(in))
+	if ctx.Err() != nil {
+		// Late is late, even if an answer came: what took longer than the budget
+		// is not trusted to be complete.
+		return e.fail(ctx, l.revision, causeCode(ctx), err)
+	}
+	if err != nil {
+		return e.fail(ctx, l.revision, CodeEvaluation, err)
+	}
+	d, code, err := readResult(rs, read)
+	if err != nil {
+		return e.fail(ctx, l.revision, code, err)
+	}
+	d.Revision, d.OPA = l.revision, OPAVersion()
+	return d
+}
+
+var errBudget = errors.New("decision over its budget")
+
+func causeCode(ctx context.Context) string {
+	if errors.Is(context.Cause(ctx), errBudget) {
+		return CodeBudget
+	}
+	return CodeCancelled
+}
+
+// fail is the engine's own denial. The cause goes to the log only.
+func (e *Engine) fail(ctx context.Context, revision, code string, cause error) Decision {
+	d := Deny(code, ownMessages[code].text, ownMessages[code].hint)
+	d.Revision, d.OPA = revision, OPAVersion()
+	attrs := []slog.Attr{slog.String("code", code), slog.String("revision", revision)}
+	if cause != nil && !topdown.IsCancel(cause) {
+		attrs = append(attrs, slog.String("cause", cause.Error()))
+	}
+	e.log.LogAttrs(ctx, slog.LevelError, "policy engine denied by itself", attrs...)
+	return d
+}

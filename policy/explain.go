@@ -1,0 +1,252 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// explainBudget is how long an explanation may take. It traces every expression and
+// leaves out the index, and a person waits for it, not a call.
+const explainBudget = 10 * time.Second
+
+// Explanation says what each rule of the law said of a Call, and why the others were
+// silent.
+type Explanation struct {
+	Decision Decision          `json:"decision"`
+	Rules    []RuleExplanation `json:"rules"`
+}
+
+// RuleExplanation is one rule's part. Rules are those with a code in their METADATA.
+type RuleExplanation struct {
+	Code  string `json:"code"`
+	Title string `json:"title"`
+	// Rule is the rule's package, File and Line where it begins.
+	Rule  string `json:"rule"`
+	File  string `json:"file"`
+	Line  int    `json:"line"`
+	Fired bool   `json:"fired"`
+	// Messages are what the rule said; empty unless it fired.
+	Messages []string `json:"messages,omitempty"`
+	// Why is the expression that did not hold, as it is written, and WhyLine its line;
+	// empty when the rule fired.
+	Why     string `json:"why,omitempty"`
+	WhyLine int    `json:"why_line,omitempty"`
+}
+
+// Eval judges a Call written as YAML or JSON by a bundle and says why. Facts that are
+// not written have their zero value, except version (the current one) and phase
+// ("final"). A key that Facts do not have is an error.
+func Eval(ctx context.Context, b *Bundle, call []byte) (Explanation, error) {
+	f, err := DecodeFacts(call)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := New(EngineConfig{})
+	if err := e.Use(ctx, b); err != nil {
+		return Explanation{}, err
+	}
+	return e.Explain(ctx, f)
+}
+
+// DecodeFacts reads Facts written as YAML or JSON, strictly.
+func DecodeFacts(text []byte) (*Facts, error) {
+	f := &Facts{Version: FactsVersion, Phase: "final"}
+	return f, decodeStrict(text, f, "facts")
+}
+
+// decodeStrict reads YAML or JSON into a value whose fields are tagged for JSON.
+func decodeStrict(text []byte, into any, what string) error {
+	v, err := decodeYAML(text)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", what, err)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", what, err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("reading %s: %w", what, err)
+	}
+	return nil
+}
+
+// Explain judges a Call as Decide does and says why. It is for people: it takes many
+// times as long as Decide.
+func (e *Engine) Explain(ctx context.Context, f *Facts) (Explanation, error) {
+	l := e.live.Load()
+	if l == nil || f == nil {
+		return Explanation{Decision: e.Decide(ctx, f), Rules: []RuleExplanation{}}, nil
+	}
+	in, err := factsValue(f)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("explaining: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainBudget)
+	defer cancel()
+	w := &watcher{entered: map[uint64]place{}, seen: map[place]*trail{}}
+	if _, err := l.admission.Eval(ctx, rego.EvalParsedInput(in), rego.EvalQueryTracer(w),
+		rego.EvalRuleIndexing(false), rego.EvalEarlyExit(false)); err != nil && ctx.Err() != nil {
+		return Explanation{}, fmt.Errorf("explaining: %w", errors.Join(err, ctx.Err()))
+	}
+	out := Explanation{Decision: e.Decide(ctx, f), Rules: []RuleExplanation{}}
+	for _, r := range codedRules(l.bundle.parsed.law) {
+		out.Rules = append(out.Rules, w.explain(r, out.Decision))
+	}
+	return out, nil
+}
+
+// String is the explanation as a person reads it: the verdict, the rules that fired,
+// and the others with what stopped them.
+func (x Explanation) String() string {
+	var s strings.Builder
+	verdict := "DENIED"
+	if x.Decision.Allow {
+		verdict = "ALLOWED"
+	}
+	fmt.Fprintf(&s, "%s by revision %.12s (OPA %s)\n", verdict, x.Decision.Revision, x.Decision.OPA)
+	fmt.Fprintf(&s, "  talos roles: %s   approvals: %d   redact: %v\n",
+		orNone(strings.Join(x.Decision.UpstreamRoles, ", ")), x.Decision.Approvals.Required, x.Decision.Redact)
+	for _, r := range x.Decision.Reasons {
+		fmt.Fprintf(&s, "\n%s %s: %s\n", strings.ToUpper(string(r.Severity)), r.Code, r.Message)
+		for _, rule := range x.Rules {
+			if rule.Code == r.Code {
+				fmt.Fprintf(&s, "    %s (%s:%d)\n", rule.Title, rule.File, rule.Line)
+			}
+		}
+		if r.Hint != "" {
+			fmt.Fprintf(&s, "    try: %s\n", r.Hint)
+		}
+	}
+	s.WriteString("\nsilent rules, and what did not hold:\n")
+	for _, r := range x.Rules {
+		if !r.Fired {
+			fmt.Fprintf(&s, "  %-18s %s\n  %-18s     %s:%d  %s\n", r.Code, r.Title, "", r.File, r.WhyLine, r.Why)
+		}
+	}
+	return s.String()
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// coded is a rule that has a code.
+type coded struct {
+	place
+	code, title, pkg string
+}
+
+type place struct {
+	file string
+	line int
+}
+
+func codedRules(mods map[string]*ast.Module) []coded {
+	var out []coded
+	for _, m := range mods {
+		if isAPI(m) {
+			continue // about acts, not calls
+		}
+		for _, a := range m.Annotations {
+			code, ok := a.Custom["code"].(string)
+			r := ruleOf(m, a)
+			if !ok || r == nil {
+				continue
+			}
+			out = append(out, coded{
+				place: place{r.Location.File, r.Location.Row}, code: code, title: a.Title, pkg: m.Package.Path.String(),
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b coded) int { return strings.Compare(a.code, b.code) })
+	return out
+}
+
+// ruleOf is the rule an annotation stands over.
+func ruleOf(m *ast.Module, a *ast.Annotations) *ast.Rule {
+	if a.Scope != "rule" {
+		return nil
+	}
+	var next *ast.Rule
+	for _, r := range m.Rules {
+		if r.Location.Row > a.Location.Row && (next == nil || r.Location.Row < next.Location.Row) {
+			next = r
+		}
+	}
+	return next
+}
+
+// watcher follows an evaluation. It remembers for each rule whether it held, and the
+// expression furthest into its body that did not.
+type watcher struct {
+	entered map[uint64]place
+	seen    map[place]*trail
+}
+
+type trail struct {
+	held  bool
+	index int
+	text  string
+	line  int
+}
+
+func (*watcher) Enabled() bool               { return true }
+func (*watcher) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
+
+// TraceEvent takes one step of the evaluation.
+func (w *watcher) TraceEvent(ev topdown.Event) {
+	switch node := ev.Node.(type) {
+	case *ast.Rule:
+		at := place{node.Location.File, node.Location.Row}
+		if w.seen[at] == nil {
+			w.seen[at] = &trail{index: -1}
+		}
+		w.entered[ev.QueryID] = at
+		if ev.Op == topdown.ExitOp {
+			w.seen[at].held = true
+		}
+	case *ast.Expr:
+		at, ok := w.entered[ev.QueryID]
+		if !ok || ev.Op != topdown.FailOp || node.Location == nil {
+			return
+		}
+		if t := w.seen[at]; node.Index >= t.index {
+			t.index, t.line = node.Index, node.Location.Row
+			t.text = strings.Join(strings.Fields(string(node.Location.Text)), " ")
+		}
+	}
+}
+
+func (w *watcher) explain(r coded, d Decision) RuleExplanation {
+	x := RuleExplanation{Code: r.code, Title: r.title, Rule: r.pkg, File: r.file, Line: r.line}
+	t := w.seen[r.place]
+	x.Fired = t != nil && t.held
+	switch {
+	case x.Fired:
+		for _, reason := range d.Reasons {
+			if reason.Code == r.code {
+				x.Messages = append(x.Messages, reason.Message)
+			}
+		}
+	case t == nil:
+		x.Why, x.WhyLine = "no question of this call reaches the rule", r.line
+	default:
+		x.Why, x.WhyLine = t.text, t.line
+	}
+	return x
+}

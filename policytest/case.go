@@ -1,0 +1,167 @@
+package policytest
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"bronzeward/policy"
+)
+
+//go:embed case.schema.json
+var caseSchema []byte
+
+//go:embed cases
+var shipped embed.FS
+
+// CaseSchema is the JSON schema of a case file.
+func CaseSchema() []byte { return bytes.Clone(caseSchema) }
+
+// Shipped are the case files that come with Bronzeward.
+func Shipped() (fs.FS, error) { return fs.Sub(shipped, "cases") }
+
+// File is one case file.
+type File struct {
+	// Name is the file's path; it is not written in the file.
+	Name string `json:"-"`
+	// Data is laid over the bundle's data at data.bronzeward, for all cases of the file.
+	Data map[string]any `json:"data,omitempty"`
+	// Base are the facts all cases begin with.
+	Base  map[string]any `json:"base"`
+	Cases []Case         `json:"cases"`
+}
+
+// Case is one call and what must become of it.
+type Case struct {
+	// Name is a claim: "an unpinned machine is refused".
+	Name string `json:"name"`
+	// Facts are laid over the base: maps key by key, everything else replaced.
+	Facts map[string]any `json:"facts"`
+	Want  Want           `json:"want"`
+}
+
+// Want is what a case asks of the decision. Whatever is left out is not asked.
+type Want struct {
+	// Verdict is "allow" or "deny".
+	Verdict string `json:"verdict"`
+	// Codes are all codes of the reasons that refuse, in any order. Left out for an
+	// allow it means none.
+	Codes []string `json:"codes,omitempty"`
+	// Warnings are all codes that warn.
+	Warnings []string `json:"warnings,omitempty"`
+	Roles    []string `json:"roles,omitempty"`
+	// Required is the count of approvals the law asks for.
+	Required *int `json:"required,omitempty"`
+	// Says is a piece of the first reason's message.
+	Says string `json:"says,omitempty"`
+}
+
+// Read reads every *.yaml and *.yml of a directory tree as case files, strictly.
+func Read(fsys fs.FS) ([]File, error) {
+	var (
+		out  []File
+		errs []error
+	)
+	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if ext := path.Ext(p); d.IsDir() || ext != ".yaml" && ext != ".yml" {
+			return nil
+		}
+		text, err := fs.ReadFile(fsys, p)
+		if err != nil {
+			return err
+		}
+		f, err := decode(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p, err))
+			return nil
+		}
+		f.Name = p
+		out = append(out, f)
+		return nil
+	})
+	if err != nil {
+		errs = append(errs, fmt.Errorf("reading cases: %w", err))
+	}
+	return out, errors.Join(errs...)
+}
+
+func decode(text []byte) (File, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc map[string]any
+	if err := dec.Decode(&doc); err != nil {
+		return File{}, err
+	}
+	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return File{}, errors.New("a case file is one YAML document")
+	}
+	asJSON, err := json.Marshal(doc)
+	if err != nil {
+		return File{}, err
+	}
+	strict := json.NewDecoder(bytes.NewReader(asJSON))
+	strict.DisallowUnknownFields()
+	var f File
+	if err := strict.Decode(&f); err != nil {
+		return File{}, err
+	}
+	var errs []error
+	seen := map[string]bool{}
+	for i, c := range f.Cases {
+		if c.Name == "" || seen[c.Name] {
+			errs = append(errs, fmt.Errorf("case %d: name %q is empty or there twice", i+1, c.Name))
+		}
+		seen[c.Name] = true
+		if c.Want.Verdict != "allow" && c.Want.Verdict != "deny" {
+			errs = append(errs, fmt.Errorf("case %q: verdict must be allow or deny", c.Name))
+		}
+		if c.Want.Verdict == "deny" && len(c.Want.Codes) == 0 {
+			errs = append(errs, fmt.Errorf("case %q: a deny names its codes", c.Name))
+		}
+	}
+	if len(f.Cases) == 0 {
+		errs = append(errs, errors.New("file has no cases"))
+	}
+	return f, errors.Join(errs...)
+}
+
+// facts are the case's facts over the file's base.
+func (f File) facts(c Case) (*policy.Facts, error) {
+	text, err := json.Marshal(lay(f.Base, c.Facts))
+	if err != nil {
+		return nil, err
+	}
+	return policy.DecodeFacts(text)
+}
+
+// lay lays one map over another without touching either.
+func lay(under, over map[string]any) map[string]any {
+	out := make(map[string]any, len(under)+len(over))
+	for k, v := range under {
+		out[k] = v
+	}
+	for k, v := range over {
+		a, aok := out[k].(map[string]any)
+		b, bok := v.(map[string]any)
+		if aok && bok {
+			out[k] = lay(a, b)
+			continue
+		}
+		out[k] = v
+	}
+	return out
+}
+
+func title(f File, c Case) string {
+	return strings.TrimSuffix(f.Name, path.Ext(f.Name)) + ": " + c.Name
+}

@@ -1,0 +1,105 @@
+package policytest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"bronzeward/policy"
+)
+
+// Result is how one case went.
+type Result struct {
+	// Name is the file and the case's claim.
+	Name     string          `json:"name"`
+	Decision policy.Decision `json:"decision"`
+	// Failures say what is not as wanted; empty for a case that holds.
+	Failures []string `json:"failures,omitempty"`
+}
+
+// Holds is true when everything is as wanted.
+func (r Result) Holds() bool { return len(r.Failures) == 0 }
+
+// Run judges every case of a directory tree by a bundle. The error says that cases or
+// bundle could not be read; a case that does not hold is a Result.
+func Run(ctx context.Context, b *policy.Bundle, fsys fs.FS) ([]Result, error) {
+	files, err := Read(fsys)
+	if err != nil {
+		return nil, err
+	}
+	var out []Result
+	for _, f := range files {
+		e, err := engine(ctx, b, f.Data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		for _, c := range f.Cases {
+			facts, err := f.facts(c)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", title(f, c), err)
+			}
+			d := e.Decide(ctx, facts)
+			out = append(out, Result{Name: title(f, c), Decision: d, Failures: c.Want.compare(d)})
+		}
+	}
+	return out, nil
+}
+
+// engine is the bundle, with a file's data laid over its own.
+func engine(ctx context.Context, b *policy.Bundle, data map[string]any) (*policy.Engine, error) {
+	if data != nil {
+		text, err := json.Marshal(data)
+		if err != nil {
+			return nil, err
+		}
+		if b, err = policy.OverlayFiles(b, policy.File{Path: "bronzeward/data.json", Body: text}); err != nil {
+			return nil, err
+		}
+	}
+	e := policy.New(policy.EngineConfig{})
+	return e, e.Use(ctx, b)
+}
+
+func (w Want) compare(d policy.Decision) []string {
+	var out []string
+	fail := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if got := map[bool]string{true: "allow", false: "deny"}[d.Allow]; got != w.Verdict {
+		fail("verdict is %s %v, want %s", got, codes(d.Denials()), w.Verdict)
+	}
+	if got := codes(d.Denials()); !same(got, w.Codes) {
+		fail("codes are %v, want %v", got, w.Codes)
+	}
+	if got := codes(d.Warnings()); w.Warnings != nil && !same(got, w.Warnings) {
+		fail("warnings are %v, want %v", got, w.Warnings)
+	}
+	if w.Roles != nil && !same(d.UpstreamRoles, w.Roles) {
+		fail("talos roles are %v, want %v", d.UpstreamRoles, w.Roles)
+	}
+	if w.Required != nil && d.Approvals.Required != *w.Required {
+		fail("%d approvals are required, want %d", d.Approvals.Required, *w.Required)
+	}
+	if w.Says != "" && (len(d.Reasons) == 0 || !strings.Contains(d.Reasons[0].Message, w.Says)) {
+		fail("the first reason does not say %q: %+v", w.Says, d.Reasons)
+	}
+	return out
+}
+
+func codes(reasons []policy.Reason) []string {
+	out := []string{}
+	for _, r := range reasons {
+		if !slices.Contains(out, r.Code) {
+			out = append(out, r.Code)
+		}
+	}
+	return out
+}
+
+func same(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
