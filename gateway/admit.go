@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"bronzeward/audit"
@@ -45,6 +46,7 @@ func (c *call) apply() error {
 			return c.notAdmitted(t, err)
 		}
 		c.g.metrics.rounds.Observe(float64(round))
+		c.note(slog.Int("approvals_required", judged.decision.Approvals.Required))
 		c.decided = append(c.decided, admission.Receipt.ID)
 		c.g.countDecision(judged.entry)
 		if !judged.decision.Allow {

@@ -29,6 +29,7 @@ type Judge interface {
 	Decide(ctx context.Context, f *policy.Facts) policy.Decision
 	Use(ctx context.Context, b *policy.Bundle) error
 	Revision() string
+	Quorum(ctx context.Context) policy.Quorum
 }
 
 // Config is all a Gateway needs. Every field without a default is required.

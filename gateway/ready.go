@@ -27,7 +27,9 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 			problems = append(problems, "the live policy cannot be loaded")
 		}
 	}
+	quorum := g.judge.Quorum(ctx)
 	return map[string]any{
+		"approvals_required": quorum.Required, "approval_groups": quorum.Groups,
 		"instance": g.instance, "policy_revision": g.judge.Revision(), "live_revision": snap.LiveRevision,
 		"authority_version": snap.AuthorityVersion, "epoch": snap.Epoch, "machines": len(snap.Machines),
 		"open_calls": g.sessions.count(),

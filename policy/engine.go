@@ -122,6 +122,10 @@ func (e *Engine) Decide(ctx context.Context, f *Facts) Decision {
 	return e.judge(ctx, l, l.admission, in, readAdmission)
 }
 
+// Quorum is what the live law asks before an ordinary apply may go on, for readiness and
+// people; without a law it is the zero value. What counts for a call is in its Decision.
+func (e *Engine) Quorum(ctx context.Context) Quorum { return e.Decide(ctx, sampleApply()).Approvals }
+
 // DecideAct judges an act on Bronzeward itself, as Decide does a Call. The Decision has
 // no upstream roles.
 func (e *Engine) DecideAct(ctx context.Context, a *Act) Decision {
