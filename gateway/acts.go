@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -28,6 +27,7 @@ const (
 	ActMachinesPin      = "machines.pin"
 	ActMachinesRepin    = "machines.repin"
 	ActAttemptsAccount  = "attempts.account"
+	ActPolicySave       = "policy.save"
 	ActPolicyActivate   = "policy.activate"
 	ActIdentitiesRevoke = "identities.revoke"
 )
@@ -75,10 +75,7 @@ func (a *Acts) act(ctx context.Context, by Actor, name, subject string, first st
 		}
 	}
 	said := &policy.Decision{}
-	caller := policy.Caller{
-		Issuer: by.Caller.Issuer, Subject: by.Caller.Subject, Kind: string(by.Caller.Kind),
-		Groups: append([]string{}, by.Caller.Groups...), Proof: string(by.Caller.Proof), ProofEnds: by.Caller.ProofEnds,
-	}
+	caller := actorFacts(by)
 	return control.Act{
 		By: policy.Person{Issuer: caller.Issuer, Subject: caller.Subject},
 		Entry: func(st control.Stamp) audit.Entry {
@@ -120,6 +117,12 @@ func (a *Acts) decide(ctx context.Context, st control.Stamp, f *policy.Act, firs
 	if d.Revision != revision {
 		return missingLaw(revision)
 	}
+	if d.Allow && d.Approvals.Required > 0 {
+		// Nobody can agree to an act yet, so what needs agreement is refused.
+		d.Allow = false
+		d.Reasons = append(d.Reasons, policy.Deny("BW-APPROVAL-004",
+			fmt.Sprintf("this act needs the agreement of %d more people, which cannot be given yet", d.Approvals.Required), "").Reasons...)
+	}
 	if st.CallerRevoked && d.Allow {
 		return policy.Deny("BW-INVARIANT-001", "this identity is revoked", "")
 	}
@@ -145,162 +148,6 @@ func denied(err error, d *policy.Decision) error {
 		return &DeniedAct{Decision: *d, EntryID: refused.EntryID}
 	}
 	return err
-}
-
-// AddMachines adds one or several machines, all or none.
-func (a *Acts) AddMachines(ctx context.Context, by Actor, list []control.NewMachine) (audit.Receipt, error) {
-	subject := fmt.Sprintf("%d machines", len(list))
-	if len(list) == 1 {
-		subject = list[0].Name
-	}
-	act, said, err := a.act(ctx, by, ActMachinesAdd, subject, "")
-	if err != nil {
-		return audit.Receipt{}, err
-	}
-	if len(list) == 1 {
-		_, receipt, err := a.Store.AddMachine(ctx, list[0], act)
-		return receipt, denied(err, said)
-	}
-	receipt, err := a.Store.ImportMachines(ctx, list, act)
-	return receipt, denied(err, said)
-}
-
-// UpdateMachine replaces a machine's addresses, port and labels.
-func (a *Acts) UpdateMachine(ctx context.Context, by Actor, name string, u control.MachineUpdate) (audit.Receipt, error) {
-	act, said, err := a.act(ctx, by, ActMachinesUpdate, name, "")
-	if err != nil {
-		return audit.Receipt{}, err
-	}
-	receipt, err := a.Store.UpdateMachine(ctx, name, u, act)
-	return receipt, denied(err, said)
-}
-
-// Observe reads a machine and records what was seen. Nothing on the machine changes.
-func (a *Acts) Observe(ctx context.Context, by Actor, name string) (control.Observation, error) {
-	return a.observe(ctx, by, ActMachinesObserve, name)
-}
-
-// observe records what is seen as part of another act: whoever may do that act may look.
-func (a *Acts) observe(ctx context.Context, by Actor, as, name string) (control.Observation, error) {
-	act, said, err := a.act(ctx, by, as, name, "")
-	if err != nil {
-		return control.Observation{}, err
-	}
-	machine, err := a.Store.GetMachine(ctx, name)
-	if err != nil {
-		return control.Observation{}, err
-	}
-	began := time.Now()
-	e, err := a.Upstream.Observe(ctx, upstreamTarget(&machine))
-	if err != nil {
-		return control.Observation{}, fmt.Errorf("observing %s: %w", name, err)
-	}
-	o := control.Observation{
-		Began:    began,
-		Identity: control.Identity{NodeID: e.NodeID, ClusterID: e.ClusterID, SMBIOS: e.SMBIOS},
-		Version:  e.Version, Stage: e.Stage, Type: e.Type,
-		Active: a.Digester.Digest(e.Active.Text), Persistent: a.Digester.Digest(e.Persistent.Text),
-		ActiveVersion: versionPair(e.Active), PersistentVersion: versionPair(e.Persistent),
-	}
-	_, err = a.Store.RecordObservation(ctx, name, o, act)
-	return o, denied(err, said)
-}
-
-// Pin fixes a machine's row to the identity it shows now; replace is needed when it is
-// pinned to another one.
-func (a *Acts) Pin(ctx context.Context, by Actor, name string, replace bool) (control.Identity, error) {
-	as := ActMachinesPin
-	if replace {
-		as = ActMachinesRepin
-	}
-	seen, err := a.observe(ctx, by, as, name)
-	if err != nil {
-		return control.Identity{}, err
-	}
-	act, said, err := a.act(ctx, by, as, name, "")
-	if err != nil {
-		return control.Identity{}, err
-	}
-	_, err = a.Store.PinMachine(ctx, name, seen.Identity, replace, act)
-	return seen.Identity, denied(err, said)
-}
-
-// Account settles an unresolved attempt by a person's judgement, on a fresh observation.
-func (a *Acts) Account(ctx context.Context, by Actor, id uuid.UUID, landed bool, reason string) (audit.Receipt, error) {
-	attempt, err := a.Store.GetAttempt(ctx, id)
-	if err != nil {
-		return audit.Receipt{}, err
-	}
-	if _, err := a.observe(ctx, by, ActAttemptsAccount, attempt.MachineName); err != nil {
-		return audit.Receipt{}, err
-	}
-	act, said, err := a.act(ctx, by, ActAttemptsAccount, id.String(), "")
-	if err != nil {
-		return audit.Receipt{}, err
-	}
-	receipt, err := a.Store.Account(ctx, control.Accounting{
-		AttemptID: id, Landed: landed, Reason: reason, Outcome: audit.Outcome{Caller: bookCaller(by.Caller)},
-	}, act)
-	return receipt, denied(err, said)
-}
-
-// Activate saves a bundle and makes it live. It must have passed policy.Trial.
-func (a *Acts) Activate(ctx context.Context, by Actor, b *policy.Bundle) (audit.Receipt, error) {
-	snap, err := a.Store.Refresh(ctx, 0)
-	if err != nil {
-		return audit.Receipt{}, err
-	}
-	if snap.LiveRevision == "" {
-		if err := a.Judge.Use(ctx, b); err != nil {
-			return audit.Receipt{}, err
-		}
-	}
-	var last audit.Receipt
-	for _, step := range []func(control.Act) (audit.Receipt, error){
-		func(act control.Act) (audit.Receipt, error) {
-			return a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), act)
-		},
-		func(act control.Act) (audit.Receipt, error) {
-			return a.Store.ActivateBundle(ctx, b.Revision(), 0, act)
-		},
-	} {
-		act, said, err := a.act(ctx, by, ActPolicyActivate, b.Revision(), b.Revision())
-		if err != nil {
-			return audit.Receipt{}, err
-		}
-		if last, err = step(act); err != nil {
-			return last, denied(err, said)
-		}
-	}
-	return last, nil
-}
-
-// ActivateWatched makes the law of a watched directory live: nobody asked for it but the
-// configuration of a gateway in development, and the entry says so.
-func (a *Acts) ActivateWatched(ctx context.Context, b *policy.Bundle) error {
-	act := func() control.Act {
-		return control.Act{Entry: func(control.Stamp) audit.Entry {
-			return audit.Entry{
-				ID: newID(), Kind: audit.KindPolicy, Verdict: audit.Allowed, Method: ActPolicyActivate, Class: "act",
-				PolicyRevision: b.Revision(), Detail: "watched directory, in development", Count: 1,
-			}
-		}}
-	}
-	if _, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), act()); err != nil {
-		return err
-	}
-	_, err := a.Store.ActivateBundle(ctx, b.Revision(), 0, act())
-	return err
-}
-
-// Revoke takes a person's authority away for good.
-func (a *Acts) Revoke(ctx context.Context, by Actor, who policy.Person, reason string) (audit.Receipt, error) {
-	act, said, err := a.act(ctx, by, ActIdentitiesRevoke, who.Issuer+" "+who.Subject, "")
-	if err != nil {
-		return audit.Receipt{}, err
-	}
-	receipt, err := a.Store.RevokeIdentity(ctx, who, reason, act)
-	return receipt, denied(err, said)
 }
 
 func bookCaller(c identity.Caller) audit.Caller {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
+
 	"bronzeward/audit"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
@@ -27,7 +29,7 @@ func (c *call) apply() error {
 		// evidence that began under an older serial judges nothing (I7).
 		machine, err := c.g.store.GetMachine(c.ctx, t.machine.Name)
 		if err != nil {
-			return c.notWritten(c.id, err)
+			return c.notWritten(uuid.Nil, err)
 		}
 		t.machine = &machine
 		look, err := c.look(t)
@@ -55,28 +57,30 @@ func (c *call) apply() error {
 		}
 		// 7 to 9: sent once, read back, written down. From here on the caller's going
 		// away changes nothing: the sending is detached, and Stop waits for it.
-		c.g.applies.Add(1)
-		defer c.g.applies.Done()
 		defer look.close()
 		if admission.Attempt == nil {
 			return c.dryRun(t, look, judged.decision, admission)
 		}
 		return c.sendApply(t, look, judged.decision, admission)
 	}
-	return c.notWritten(c.id, errMoving)
+	return c.notWritten(uuid.Nil, errMoving)
 }
 
 // refusedEarly judges without evidence. Only a refusal is written: an allowed call gets
 // the one entry of its final judgement.
 func (c *call) refusedEarly(t *target) (bool, error) {
+	phase := "early"
+	if c.asked.Call.Class != policy.ClassApply {
+		phase = "final" // it needs no evidence
+	}
 	snap := c.g.laws.current(c.ctx, c.g)
-	early := c.g.laws.judge(c.ctx, c.g, snap, c.facts(t, snap, "early"))
+	early := c.g.laws.judge(c.ctx, c.g, snap, c.facts(t, snap, phase))
 	if early.Allow {
 		return false, nil
 	}
-	v, err := c.decide(c.ctx, t, "early")
+	v, err := c.decide(c.ctx, t, phase)
 	if err != nil {
-		return true, c.notWritten(c.id, err)
+		return true, c.notWritten(uuid.Nil, err)
 	}
 	if v.decision.Allow {
 		// Authority moved to the caller's favour between the two; the next step judges again.

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"fmt"
+	"strings"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -56,11 +58,13 @@ func withHostname(answer []byte, hostname string, stream bool) ([]byte, error) {
 // errorAnswer is a node's failure as an answer of its own, for calls to several nodes
 // of which others succeed.
 func errorAnswer(hostname string, failure error, stream bool) ([]byte, error) {
-	st := status.Convert(failure)
+	st := status.Convert(failure).Proto()
+	// A node's words are strangers' input, and protobuf has no other text than UTF-8.
+	st.Message, hostname = strings.ToValidUTF8(st.GetMessage(), "\uFFFD"), strings.ToValidUTF8(hostname, "\uFFFD")
 	element := &common.Empty{Metadata: &common.Metadata{
 		Hostname: hostname,
-		Error:    "rpc error: code = " + st.Code().String() + " desc = " + st.Message(),
-		Status:   st.Proto(),
+		Error:    "rpc error: code = " + codes.Code(st.GetCode()).String() + " desc = " + st.GetMessage(),
+		Status:   st,
 	}}
 	var answer proto.Message = element
 	if !stream {

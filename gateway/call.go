@@ -36,7 +36,6 @@ const defaultReceiveWithin = 90 * time.Second
 // call is one Call on its way through the gate. One goroutine owns it.
 type call struct {
 	g       *Gateway
-	id      uuid.UUID // the first decision's id; later targets have their own
 	started time.Time
 	stream  grpc.ServerStream
 	ctx     context.Context //nolint:containedctx // the call is its context's owner
@@ -74,7 +73,7 @@ func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 			// A fault of ours in one call ends that call, and no other. What it had
 			// committed stands: an open attempt is settled like that of a dead owner.
 			c.note(slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-			err = unavailable(c.id, "BW-GATEWAY-002", "the gateway failed inside this call; its log says where")
+			err = unavailable(uuid.Nil, "BW-GATEWAY-002", "the gateway failed inside this call; its log says where")
 		}
 		err = c.finish(err)
 	}()
@@ -88,6 +87,9 @@ func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 		return err
 	}
 	ctx, leave, err := g.sessions.enter(c.ctx, c.caller)
+	if errors.Is(err, errStopping) {
+		return refusal(codes.Unavailable, uuid.Nil, "BW-GATEWAY-001", errStopping.Error())
+	}
 	if err != nil {
 		return c.limited("streams", err.Error())
 	}
@@ -114,7 +116,7 @@ func (g *Gateway) newCall(stream grpc.ServerStream) *call {
 	name, _ := grpc.MethodFromServerStream(stream)
 	md, _ := metadata.FromIncomingContext(ctx)
 	c := &call{
-		g: g, id: newID(), started: time.Now(), stream: stream, ctx: ctx, md: md, name: name,
+		g: g, started: time.Now(), stream: stream, ctx: ctx, md: md, name: name,
 	}
 	if p, ok := peer.FromContext(ctx); ok {
 		c.address = addressOf(p.Addr)
@@ -148,18 +150,30 @@ func (c *call) identify() error {
 		refused = &identity.Refusal{Class: identity.ClassKeysUnavailable, Message: "the credential could not be checked"}
 	}
 	c.note(slog.String("refused", string(refused.Class)), slog.Any("cause", errors.Unwrap(err)))
-	id, bookErr := c.g.bookStranger(c, string(refused.Class), refused.Message)
+	code := credentialCode(refused.Class)
+	id, bookErr := c.g.bookStranger(c, code, string(refused.Class), refused.Message)
 	if bookErr != nil {
-		return unavailable(c.id, "BW-BOOK-001", "the refusal could not be written down")
+		return unavailable(uuid.Nil, "BW-BOOK-001", "the refusal could not be written down")
 	}
 	c.decided = append(c.decided, id)
 	switch {
 	case refused.Class.Unavailable():
-		return unavailable(id, "BW-CREDENTIAL-002", refused.Message)
+		return unavailable(id, code, refused.Message)
 	case refused.Class.Denied():
-		return denial(id, policy.Deny("BW-CREDENTIAL-003", refused.Message, ""))
+		return denial(id, policy.Deny(code, refused.Message, ""))
 	}
-	return refusal(codes.Unauthenticated, id, "BW-CREDENTIAL-001", string(refused.Class)+": "+refused.Message)
+	return refusal(codes.Unauthenticated, id, code, string(refused.Class)+": "+refused.Message)
+}
+
+// credentialCode is the code of a refused credential.
+func credentialCode(class identity.Class) string {
+	switch {
+	case class.Unavailable():
+		return "BW-CREDENTIAL-002"
+	case class.Denied():
+		return "BW-CREDENTIAL-003"
+	}
+	return "BW-CREDENTIAL-001"
 }
 
 func (c *call) tls() *tls.ConnectionState {
@@ -207,6 +221,12 @@ func (c *call) receive() error {
 		c.body = r.body
 		return r.err
 	case <-c.ctx.Done():
+		if c.stream.Context().Err() != nil {
+			// gRPC ends the call itself when a message is too large; the reader knows why.
+			if r := <-done; status.Code(r.err) == codes.ResourceExhausted {
+				return r.err
+			}
+		}
 		return context.Cause(c.ctx)
 	case <-late.C:
 		return errSlowMessage

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"bronzeward/fixtures/gatewaypki"
+	"bronzeward/fixtures/idp"
 	"bronzeward/fixtures/talosd"
 )
 
@@ -166,3 +169,20 @@ func refusedWith(t testing.TB, a answer, code codes.Code, reason string) {
 }
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
+
+// shortLived is a person's credential that ends that soon.
+func (h *house) shortLived(t testing.TB, subject string, life time.Duration) *tls.Config {
+	t.Helper()
+	who := must(idp.Find(subject))(t)
+	pair := must(sharedPKI(t).people.Person(gatewaypki.Person{
+		Issuer: issuer, Subject: subject, Kind: who.Kind, Groups: who.Groups, Life: life,
+	}))(t)
+	return &tls.Config{Certificates: []tls.Certificate{must(pair.TLS())(t)}}
+}
+
+func addresses(list ...string) (out []netip.Addr) {
+	for _, a := range list {
+		out = append(out, netip.MustParseAddr(a))
+	}
+	return out
+}

@@ -29,7 +29,7 @@ const deadlineMargin = 50 * time.Millisecond
 func (c *call) forward(ctx context.Context, v verdict, sink func([]byte) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if due, ok := ctx.Deadline(); ok {
+	if due, ok := c.stream.Context().Deadline(); ok { // the caller's own, not the end of their proof
 		ctx, cancel = context.WithDeadline(ctx, due.Add(-deadlineMargin))
 		defer cancel()
 	}
@@ -158,7 +158,7 @@ func (c *call) keepOutcome(o audit.Outcome) {
 	}
 }
 
-// keepWithin bounds the wait for room in the book after the answer is with the caller.
+// keepWithin bounds the wait for the book after the answer is with the caller.
 const keepWithin = 10 * time.Second
 
 // outcomeMessage is the node's error text as it may be kept: none for answers, and

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -111,8 +110,6 @@ type Gateway struct {
 
 	reader *facts.Reader
 	laws   laws
-
-	applies sync.WaitGroup // sends that must end before the process does
 }
 
 // New builds a Gateway; it reads the server certificate and does no other I/O.
@@ -143,6 +140,16 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g.server = newServer(conf, g.handle)
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bronzeward_talos_credential_end_timestamp_seconds",
+		Help: "When the credential shown to nodes ends, in Unix time; 0 when none is usable.",
+	}, func() float64 {
+		ends, err := cfg.Upstream.CredentialEnds(context.Background())
+		if err != nil {
+			return 0
+		}
+		return float64(ends.Unix())
+	}))
+	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "bronzeward_open_calls", Help: "Calls that are open now.",
 	}, func() float64 { return float64(g.sessions.count()) }))
 	return g, nil
@@ -168,8 +175,16 @@ func (g *Gateway) Serve(l net.Listener) error {
 // by the next process.
 func (g *Gateway) Stop(grace time.Duration) {
 	g.sessions.stop(errStopping)
-	late := time.AfterFunc(grace, g.server.Stop)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.server.GracefulStop() // waits for every handler, those whose caller has gone too
+	}()
+	late := time.NewTimer(grace)
 	defer late.Stop()
-	g.server.GracefulStop()
-	g.applies.Wait()
+	select {
+	case <-done:
+	case <-late.C:
+		g.server.Stop()
+	}
 }

@@ -33,6 +33,11 @@ func identityMatches(e upstream.Evidence, m *control.Machine) bool {
 	return m.Pinned() && read == m.Identity
 }
 
+// maxReadable is the largest request, in bytes, whose configuration can be read back: the
+// answer to a Get holds the text twice (proto_spec and yaml_spec) and must fit into one
+// message. A larger one would land, and its attempt hold the machine for good.
+const maxReadable = (MaxMessage - 1<<20) / 2
+
 // invariants is I18 and what else no policy can waive for an apply: whatever the law
 // allowed is denied when one of these does not hold. The law normally said so already,
 // in better words.
@@ -71,6 +76,8 @@ func invariants(f *policy.Facts, d policy.Decision) policy.Decision {
 		must(f.Call.Mode == "no-reboot" || f.Call.Mode == "auto", "BW-INVARIANT-013", "a dry run is of mode no-reboot or auto")
 	} else {
 		must(f.Call.ModeGiven && f.Call.Mode == "no-reboot", "BW-INVARIANT-014", "only mode no-reboot is forwarded")
+		must(f.Call.Size <= maxReadable, "BW-INVARIANT-018", fmt.Sprintf(
+			"the request has %d bytes; what has more than %d could not be read back from the machine", f.Call.Size, maxReadable))
 		must(!f.Evidence.Staged, "BW-INVARIANT-015", "what is staged or on trial would be discarded, and no approval says so")
 		must(d.Approvals.Required == 0, "BW-APPROVAL-001",
 			fmt.Sprintf("the change needs %d approvals, and none is recorded", d.Approvals.Required))

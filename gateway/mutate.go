@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -16,10 +18,53 @@ import (
 // is sent once over the pooled connection, and may end unknown.
 func (c *call) mutate() error {
 	t := &c.targets[0]
+	var (
+		d         policy.Decision
+		e         audit.Entry
+		admission control.Admission
+	)
+	for round := 1; ; round++ {
+		// What is refused whatever holds the machine takes no lock.
+		if refused, err := c.refusedEarly(t); refused || err != nil {
+			return err
+		}
+		var err error
+		if admission, d, e, err = c.admitMutation(t); err == nil {
+			break
+		}
+		if !errors.Is(err, control.ErrMoved) {
+			return c.notAdmitted(t, err)
+		}
+		if round == rounds {
+			return c.notWritten(uuid.Nil, errMoving)
+		}
+	}
+	c.g.countDecision(e)
+	c.decided = append(c.decided, admission.Receipt.ID)
+	if !d.Allow {
+		return denial(admission.Receipt.ID, d)
+	}
+	// A crash between here and the outcome leaves an entry without one: what became of
+	// the call is unknown, and is shown as such.
+	v := verdict{target: t, decision: d, id: admission.Receipt.ID}
+	var sent int64
+	began := time.Now()
+	err := c.forward(c.ctx, v, func(answer []byte) error { return c.send(t, answer, &sent) })
+	o := audit.Outcome{
+		ID: newID(), EntryID: v.id, Kind: audit.OutcomeAnswered, Code: status.Code(err).String(),
+		BytesOut: sent, Duration: time.Since(began), Instance: c.g.instance,
+	}
+	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled {
+		o.Kind, o.State = audit.OutcomeUnanswered, "unknown"
+	}
+	c.keepOutcome(o)
+	return err
+}
+
+// admitMutation judges for good under the machine's lock, and commits the entry.
+func (c *call) admitMutation(t *target) (_ control.Admission, d policy.Decision, e audit.Entry, _ error) {
 	snap := c.g.laws.current(c.ctx, c.g)
 	request := control.Request{MachineID: t.machine.ID, Caller: policy.Person{Issuer: c.caller.Issuer, Subject: c.caller.Subject}}
-	var d policy.Decision
-	var e audit.Entry
 	admission, err := c.g.store.Admit(c.ctx, request, func(locked control.Locked) control.Judgement {
 		now := &target{spelled: t.spelled, machine: &locked.Machine}
 		f := c.facts(now, snap, "final")
@@ -39,27 +84,5 @@ func (c *call) mutate() error {
 		}
 		return control.Judgement{Entry: e}
 	})
-	if err != nil {
-		return c.notAdmitted(t, err)
-	}
-	c.g.countDecision(e)
-	c.decided = append(c.decided, admission.Receipt.ID)
-	if !d.Allow {
-		return denial(admission.Receipt.ID, d)
-	}
-	// A crash between here and the outcome leaves an entry without one: what became of
-	// the call is unknown, and is shown as such.
-	v := verdict{target: t, decision: d, id: admission.Receipt.ID}
-	var sent int64
-	began := time.Now()
-	err = c.forward(c.ctx, v, func(answer []byte) error { return c.send(t, answer, &sent) })
-	o := audit.Outcome{
-		ID: newID(), EntryID: v.id, Kind: audit.OutcomeAnswered, Code: status.Code(err).String(),
-		BytesOut: sent, Duration: time.Since(began), Instance: c.g.instance,
-	}
-	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled {
-		o.Kind, o.State = audit.OutcomeUnanswered, "unknown"
-	}
-	c.keepOutcome(o)
-	return err
+	return admission, d, e, err
 }

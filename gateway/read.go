@@ -40,7 +40,7 @@ func (c *call) read() error {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return c.notWritten(c.id, err)
+		return c.notWritten(uuid.Nil, err)
 	}
 	for _, v := range verdicts {
 		c.decided = append(c.decided, v.id)
@@ -107,8 +107,8 @@ func (g *Gateway) write(ctx context.Context, e audit.Entry) (audit.Receipt, erro
 
 // bookStranger writes the refusal of a caller nobody proved: one entry per address,
 // class and second, with a count.
-func (g *Gateway) bookStranger(c *call, class, message string) (uuid.UUID, error) {
-	e := c.entry(nil, policy.Deny("BW-CREDENTIAL-001", class+": "+message, ""))
+func (g *Gateway) bookStranger(c *call, code, class, message string) (uuid.UUID, error) {
+	e := c.entry(nil, policy.Deny(code, class+": "+message, ""))
 	e.Verdict, e.Detail = audit.Refused, class
 	receipt, err := g.book.Refuse(c.ctx, c.address, class, e)
 	if err != nil {

@@ -27,8 +27,15 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 			problems = append(problems, "the live policy cannot be loaded")
 		}
 	}
+	credential := ""
+	if ends, err := g.upstream.CredentialEnds(ctx); err != nil {
+		problems = append(problems, "the Talos credential is not usable: "+oneLine(err.Error()))
+	} else {
+		credential = ends.UTC().Format(time.RFC3339)
+	}
 	quorum := g.judge.Quorum(ctx)
 	return map[string]any{
+		"talos_credential_ends": credential,
 		"approvals_required": quorum.Required, "approval_groups": quorum.Groups,
 		"instance": g.instance, "policy_revision": g.judge.Revision(), "live_revision": snap.LiveRevision,
 		"authority_version": snap.AuthorityVersion, "epoch": snap.Epoch, "machines": len(snap.Machines),

@@ -66,7 +66,7 @@ func (c *call) notAdmitted(t *target, err error) error {
 	case errors.As(err, &guard):
 		return c.denyAbout(t, policy.Deny("BW-INVARIANT-016", guard.Message, ""))
 	}
-	return c.notWritten(c.id, err)
+	return c.notWritten(uuid.Nil, err)
 }
 
 // denyAbout writes a denial about one machine that Go words, and answers with it.

@@ -165,7 +165,7 @@ func (c *call) notClosed(a *control.Attempt, err error) error {
 	if errors.Is(err, control.ErrNotOwner) {
 		why = "another gateway has taken it over"
 	}
-	return refusal(codes.Unavailable, c.id, "BW-ATTEMPT-002", fmt.Sprintf("the apply was sent as attempt %s, and %s", a.ID, why),
+	return refusal(codes.Unavailable, a.EntryID, "BW-ATTEMPT-002", fmt.Sprintf("the apply was sent as attempt %s, and %s", a.ID, why),
 		"the machine stays held until it has been observed",
 		"bronzeward attempts show "+a.ID.String())
 }
@@ -174,7 +174,7 @@ func (c *call) notClosed(a *control.Attempt, err error) error {
 // nothing lands.
 func (c *call) dryRun(t *target, l *look, d policy.Decision, adm control.Admission) error {
 	deadline := time.Now().Add(c.g.transportDeadline)
-	if due, ok := c.ctx.Deadline(); ok && due.Before(deadline) {
+	if due, ok := c.stream.Context().Deadline(); ok && due.Before(deadline) {
 		deadline = due.Add(-deadlineMargin)
 	}
 	began := time.Now()

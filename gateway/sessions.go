@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"bronzeward/gateway/identity"
 )
@@ -41,9 +42,11 @@ func newSessions(limit int) *sessions {
 // leave. It refuses when the person has too many calls open.
 func (s *sessions) enter(ctx context.Context, who identity.Caller) (_ context.Context, leave func(), _ error) {
 	ctx, end := context.WithCancelCause(ctx)
-	var stopProof context.CancelFunc = func() {}
+	stopProof := func() bool { return true }
 	if !who.ProofEnds.IsZero() {
-		ctx, stopProof = context.WithDeadlineCause(ctx, who.ProofEnds, errProofEnded)
+		// No deadline of the context: that would go along to the node, which would answer
+		// DeadlineExceeded before the caller could be told to log in again.
+		stopProof = time.AfterFunc(time.Until(who.ProofEnds), func() { end(errProofEnded) }).Stop
 	}
 	one, key := &session{end: end}, personOf(who)
 

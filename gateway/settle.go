@@ -26,10 +26,13 @@ const (
 func (g *Gateway) Settle(ctx context.Context) {
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
+	failing := false
 	for {
-		if err := g.settleOnce(ctx); err != nil && ctx.Err() == nil {
-			g.log.WarnContext(ctx, "attempts could not be looked after", slog.Any("cause", err))
+		err := g.settleOnce(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			g.log.WarnContext(ctx, "attempts cannot be looked after", slog.Any("cause", err))
 		}
+		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -53,7 +54,9 @@ func (c *call) aim() error {
 	if err != nil {
 		return c.denyTarget(err)
 	}
-	c.named = asked.Form == "nodes"
+	// Only answers of methods that can go to several nodes have a place for the name; in
+	// others, a COSI resource say, the same bytes would mean something else.
+	c.named = asked.Form == "nodes" && c.method.Nodes
 	names := make([]string, 0, len(found))
 	for _, f := range found {
 		id, _ := uuid.Parse(f.Machine)
@@ -99,7 +102,14 @@ func (c *call) refuseRequest(code string, cause error) error {
 	}
 	e := c.entry(nil, policy.Deny(code, message, ""))
 	e.Verdict = audit.Refused
-	receipt, err := c.g.write(c.ctx, e)
+	ctx := c.ctx
+	if grpcCode == codes.ResourceExhausted {
+		// gRPC has answered by itself and ended the call; the refusal is written all the same.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
+		defer cancel()
+	}
+	receipt, err := c.g.write(ctx, e)
 	if err != nil {
 		return c.notWritten(e.ID, err)
 	}

@@ -33,6 +33,7 @@ func (w benchWay) unary(ctx context.Context, conn *grpc.ClientConn, method strin
 type readings struct {
 	took  samples
 	whole time.Duration // wall time of all rounds together
+	cpu   cpuTimes      // of all rounds together
 }
 
 func (r *readings) perSecond() float64 {
@@ -46,6 +47,7 @@ func (r *readings) perSecond() float64 {
 // own, and counts what the book holds of them afterwards.
 func (h *benchHouse) reads(ctx context.Context, o benchOptions) (string, error) {
 	t := &table{head: []string{"`Version`", "way", "p50", "p99", "calls/s", "p50 to bare proxy", "p50 over bare proxy", "calls/s to bare proxy"}}
+	cost := &table{head: []string{"processor time per call", "way", cpuCaller, cpuMiddle, cpuDatabase, cpuNode, "together"}}
 	var wanted aims
 	for _, c := range []struct{ callers, each, rounds int }{{1, o.times(200), 10}, {16, o.times(100), 10}} {
 		before, err := h.entriesOf(ctx, benchVersion)
@@ -68,6 +70,7 @@ func (h *benchHouse) reads(ctx context.Context, o benchOptions) (string, error) 
 			r := all[way.name]
 			t.add(callers(c.callers), way.name, millis(r.took.p50()), millis(r.took.p99()), fmt.Sprintf("%.0f", r.perSecond()),
 				ratio(float64(r.took.p50()), float64(bare.took.p50())), millis(r.took.p50()-bare.took.p50()), ratio(r.perSecond(), bare.perSecond()))
+			cost.add(r.costs(callers(c.callers), way.name)...)
 		}
 		ours := all[wayGate]
 		if c.callers == 1 {
@@ -78,7 +81,21 @@ func (h *benchHouse) reads(ctx context.Context, o benchOptions) (string, error) 
 		}
 		wanted.add(true, "with %s each of %d calls left one durable entry", callers(c.callers), made)
 	}
-	return "### Unary reads\n\n" + t.String() + wanted.String(), nil
+	return "### Unary reads\n\n" + t.String() + "\n" + cost.String() + wanted.String(), nil
+}
+
+// costs is a row of the table of processor time.
+func (r *readings) costs(callers, way string) []string {
+	row, together := []string{callers, way}, time.Duration(0)
+	for _, part := range []string{cpuCaller, cpuMiddle, cpuDatabase, cpuNode} {
+		row, together = append(row, micros(r.cpu[part], len(r.took))), together+r.cpu[part]
+	}
+	return append(row, micros(together, len(r.took)))
+}
+
+// micros is a part of a time in microseconds.
+func micros(d time.Duration, n int) string {
+	return fmt.Sprintf("%.0f µs", float64(d.Microseconds())/float64(max(n, 1)))
 }
 
 func callers(n int) string {
@@ -94,7 +111,7 @@ func (h *benchHouse) version(ctx context.Context, callers, each, rounds int) (ma
 	all := map[string]*readings{}
 	made := int64(0)
 	for _, way := range h.ways {
-		all[way.name] = &readings{}
+		all[way.name] = &readings{cpu: cpuTimes{}}
 		for range callers {
 			conn, err := way.dial()
 			if err != nil {
@@ -104,13 +121,22 @@ func (h *benchHouse) version(ctx context.Context, callers, each, rounds int) (ma
 		}
 	}
 	err := takeTurns(rounds+1, h.ways, func(round int, way benchWay) error {
+		before, err := h.cpu()
+		if err != nil {
+			return err
+		}
 		took, whole, err := versionRound(ctx, way, conns[way.name], each)
+		if err != nil {
+			return err
+		}
 		if way.name == wayGate {
 			made += int64(len(took))
 		}
+		after, err := h.cpu()
 		if round > 0 { // the first one warms connections and caches up
 			r := all[way.name]
 			r.took, r.whole = append(r.took, took...), r.whole+whole
+			r.cpu.plus(after.since(before))
 		}
 		return err
 	})

@@ -1,13 +1,21 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"bronzeward/gateway/identity"
 )
 
 // problems are everything wrong with the configuration that can be seen without
@@ -44,13 +52,15 @@ func (c *Config) problems() []error {
 	if c.TLS.MinVersion != "1.2" && c.TLS.MinVersion != "1.3" {
 		bad("tls.min_version", "%q is neither 1.2 nor 1.3", c.TLS.MinVersion)
 	}
-	for key, value := range map[string]string{
-		"database.url": c.Database.URL, "database.owner_url": c.Database.OwnerURL, "database.auditor_url": c.Database.AuditorURL,
+	for _, d := range []struct{ key, value string }{
+		{"database.url", c.Database.URL}, {"database.owner_url", c.Database.OwnerURL}, {"database.auditor_url", c.Database.AuditorURL},
 	} {
-		if u, err := url.Parse(value); err == nil && u.User != nil {
-			if _, ok := u.User.Password(); ok {
-				bad(key, "holds a password; put it into PGPASSFILE or PGPASSWORD")
-			}
+		// Neither message quotes the value: it may hold what must not be shown.
+		switch holds, err := holdsPassword(d.value); {
+		case holds:
+			bad(d.key, "holds a password; put it into PGPASSFILE or PGPASSWORD")
+		case err != nil:
+			bad(d.key, "is not a PostgreSQL connection string, postgres://LOGIN@HOST/DATABASE or key=value words")
 		}
 	}
 	if c.Database.URL == "" {
@@ -78,6 +88,18 @@ func (c *Config) problems() []error {
 		}
 		file(key+".ca", issuer.CA, false)
 	}
+	for i, d := range c.Identity.Deny {
+		key := fmt.Sprintf("identity.deny[%d]", i)
+		if d == (DenyConfig{}) {
+			bad(key, "is empty: name a subject with its issuer, a token_id or an spki")
+		}
+		if d.Subject != "" && d.Issuer == "" {
+			bad(key+".subject", "needs the issuer too")
+		}
+		if raw, err := hex.DecodeString(d.SPKI); err != nil || d.SPKI != "" && len(raw) != sha256.Size {
+			bad(key+".spki", "is not 64 hex digits, the SHA-256 of a public key")
+		}
+	}
 	if len(c.Identity.CertificateAuthorities) == 0 && len(c.Identity.Issuers) == 0 {
 		bad("identity", "needs certificate_authorities, issuers or both: otherwise nobody could call")
 	}
@@ -97,14 +119,34 @@ func (c *Config) problems() []error {
 	if c.Apply.SettleFloor < 30*time.Second {
 		bad("apply.settle_floor", "%s is less than 30s; it may only be raised", c.Apply.SettleFloor)
 	}
-	for key, d := range map[string]time.Duration{
-		"apply.transport_deadline": c.Apply.TransportDeadline, "apply.verify_deadline": c.Apply.VerifyDeadline, "policy.budget": c.Policy.Budget,
+	for _, d := range []struct {
+		key   string
+		value time.Duration
+		most  time.Duration
+	}{
+		{"identity.clock_skew", c.Identity.ClockSkew, identity.MaxClockSkew},
+		{"identity.max_token_lifetime", c.Identity.MaxTokenLifetime, identity.MaxMaxLifetime},
+		{"apply.transport_deadline", c.Apply.TransportDeadline, 10 * time.Minute},
+		{"apply.verify_deadline", c.Apply.VerifyDeadline, 10 * time.Minute},
+		{"policy.budget", c.Policy.Budget, 10 * time.Minute},
 	} {
-		if d < 0 || d > 10*time.Minute {
-			bad(key, "%s is not between 0 and 10m", d)
+		if d.value < 0 || d.value > d.most {
+			bad(d.key, "%s is not between 0s and %s", d.value, d.most)
 		}
 	}
-	if !strings.Contains("debug info warn error", c.Log.Level) {
+	for _, l := range []struct {
+		key   string
+		value float64
+	}{
+		{"limits.calls_per_second", c.Limits.CallsPerSecond},
+		{"limits.streams_per_caller", float64(c.Limits.StreamsPerCaller)},
+		{"limits.calls_per_second_per_address", c.Limits.CallsPerSecondPerAddress},
+	} {
+		if !(l.value >= 0 && l.value <= 1e6) { // not a number is none of both
+			bad(l.key, "%v is not between 0 and 1000000; 0 takes the default", l.value)
+		}
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		bad("log.level", "%q is not debug, info, warn or error", c.Log.Level)
 	}
 	if c.Log.Format != "text" && c.Log.Format != "json" {
@@ -113,30 +155,26 @@ func (c *Config) problems() []error {
 	return out
 }
 
-// Exit codes: what a script may rely on.
-const (
-	exitOK = 0
-	// exitFailed: the command was understood and could not be done.
-	exitFailed = 1
-	// exitUsage: flags, arguments or the configuration are wrong.
-	exitUsage = 2
-	// exitChanged: the question was answered and the answer is "not the same" or "problems found".
-	exitChanged = 3
-	// exitDenied: policy or identity refused.
-	exitDenied = 4
-	// exitUnavailable: the database or another part is away; try again.
-	exitUnavailable = 5
-)
+// passwordWord is a password in a connection string of key=value words.
+var passwordWord = regexp.MustCompile(`(?i)(^|[\s'])password\s*=`)
 
-// usageError is the caller's to mend.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// deniedError carries a refusal of policy or identity.
-type deniedError struct{ error }
-
-func (e deniedError) Unwrap() error { return e.error }
-
-// errChanged ends with exitChanged; its words were printed already.
-var errChanged = errors.New("problems found")
+// holdsPassword says whether a connection string has a password in it, in any of the
+// places PostgreSQL takes one from; an error means that it cannot be read at all.
+func holdsPassword(dsn string) (bool, error) {
+	if dsn == "" {
+		return false, nil
+	}
+	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
+		u, err := url.Parse(dsn)
+		if err != nil {
+			return false, errors.New("not a URL")
+		}
+		_, given := u.User.Password()
+		return given || u.Query().Has("password"), nil
+	}
+	if passwordWord.MatchString(dsn) {
+		return true, nil
+	}
+	_, err := pgx.ParseConfig(dsn)
+	return false, err
+}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -171,23 +173,68 @@ func loadConfig(flag string) (*Config, error) {
 		return nil, usageError{fmt.Errorf("reading the configuration: %w", err)}
 	}
 	cfg := &Config{folder: filepath.Dir(path)}
-	var problems []error
-	if err := yaml.Load(raw, cfg, yaml.WithKnownFields(true), yaml.WithUniqueKeys(true)); err != nil {
-		var many *yaml.LoadErrors
-		if errors.As(err, &many) {
-			for _, one := range many.Errors {
-				problems = append(problems, errors.New(one.Error()))
-			}
-		} else {
-			problems = append(problems, err)
+	problems, readable := readYAML(raw, cfg)
+	if readable {
+		cfg.withDefaults()
+		problems = append(problems, cfg.problems()...)
+	}
+	switch len(problems) {
+	case 0:
+		return cfg, nil
+	case 1:
+		return nil, usageError{fmt.Errorf("%s: %w", path, problems[0])}
+	}
+	return nil, usageError{fmt.Errorf("%s: %d problems:\n%w", path, len(problems), errors.Join(problems...))}
+}
+
+// readYAML fills the configuration. The file is readable when what is wrong with it is
+// in single keys, so that it makes sense to look at the others.
+func readYAML(raw []byte, cfg *Config) (problems []error, readable bool) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return []error{errors.New("the file is empty")}, false
+	}
+	err := yaml.Load(raw, cfg, yaml.WithKnownFields(true), yaml.WithUniqueKeys(true))
+	var many *yaml.LoadErrors
+	switch {
+	case err == nil:
+		return nil, true
+	case !errors.As(err, &many):
+		return []error{errors.New(inWords(err.Error()))}, false
+	}
+	for _, one := range many.Errors {
+		if one.Line == 0 { // about the file as a whole
+			return []error{errors.New(inWords(one.Err.Error()))}, false
 		}
+		problems = append(problems, fmt.Errorf("line %d: %s", one.Line, inWords(one.Err.Error())))
 	}
-	cfg.withDefaults()
-	problems = append(problems, cfg.problems()...)
-	if len(problems) > 0 {
-		return nil, usageError{fmt.Errorf("%s: %d problems:\n%w", path, len(problems), errors.Join(problems...))}
+	return problems, true
+}
+
+var (
+	unknownKey = regexp.MustCompile(`^field (.*) not found in type`)
+	wrongType  = regexp.MustCompile(`^cannot construct !!\w+.* into (\S+)$`)
+)
+
+// inWords says a problem of the YAML library without Go's types, and without the value
+// that stands in the wrong place: it may be a password.
+func inWords(problem string) string {
+	if m := unknownKey.FindStringSubmatch(problem); m != nil {
+		return fmt.Sprintf("unknown key %q", m[1])
 	}
-	return cfg, nil
+	m := wrongType.FindStringSubmatch(problem)
+	switch {
+	case m == nil:
+		return strings.TrimPrefix(problem, "yaml: ")
+	case m[1] == "time.Duration":
+		return "this must be a duration, such as 30s"
+	case strings.HasPrefix(m[1], "[]"):
+		return "this must be a list"
+	case strings.HasPrefix(m[1], "main."):
+		return "this must be a map of keys"
+	case m[1] == "string":
+		return "this must be text"
+	}
+	return "this must be a number"
 }
 
 func (c *Config) withDefaults() {

@@ -39,6 +39,10 @@ func (g *globals) openBook(ctx context.Context) (*audit.Reader, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the book (database.auditor_url): %w", err)
 	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, nil, unavailableError{fmt.Errorf("opening the book (database.auditor_url): %w", err)}
+	}
 	return audit.NewReader(pool), pool.Close, nil
 }
 
@@ -98,7 +102,7 @@ func (d *decisionsListCmd) Run(ctx context.Context, g *globals) error {
 	}
 	after, err := audit.ParseCursor(d.After)
 	if err != nil {
-		return usageError{err}
+		return usageError{fmt.Errorf("--after %q is no cursor that a page before printed", d.After)}
 	}
 	if d.Limit < 1 || d.Limit > audit.MaxLimit {
 		return usageError{fmt.Errorf("--limit %d is not between 1 and %d; --after continues where a page ended", d.Limit, audit.MaxLimit)}
@@ -127,7 +131,7 @@ func (d *decisionsListCmd) Run(ctx context.Context, g *globals) error {
 	}); err != nil {
 		return err
 	}
-	if !next.IsZero() && g.Output == "table" {
+	if !next.IsZero() {
 		fmt.Fprintf(g.errOut, "more: --after %s\n", next)
 	}
 	return nil

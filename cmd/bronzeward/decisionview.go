@@ -44,6 +44,9 @@ func viewDecision(r *audit.Row) decisionView {
 		Method: r.Method, Class: r.Class, Mode: r.Mode, DryRun: r.DryRun, Digest: r.Digest, Base: r.Base, Persistent: r.Persistent,
 		Revision: r.PolicyRevision, Count: r.Count,
 	}
+	if v.Codes == nil {
+		v.Codes = []string{} // a list in JSON, so that a script can walk it
+	}
 	if r.AttemptID != [16]byte{} {
 		v.Attempt = r.AttemptID.String()
 	}
@@ -127,7 +130,7 @@ func showDecision(w io.Writer, r *audit.Row, e *audit.Entry, colours bool) {
 	_ = t.Flush() // w is a terminal or a test's buffer
 	showReasons(w, e.Reasons)
 	showChanges(w, e.Facts)
-	showOutcomes(w, r.Outcomes)
+	showOutcomes(w, e, r.Outcomes)
 }
 
 func engine(opa string) string {
@@ -230,10 +233,16 @@ func value(v any) string {
 	return fmt.Sprint(v)
 }
 
-func showOutcomes(w io.Writer, rows []audit.OutcomeRow) {
+func showOutcomes(w io.Writer, e *audit.Entry, rows []audit.OutcomeRow) {
 	fmt.Fprintln(w, "\nwhat became of it")
-	if len(rows) == 0 {
-		fmt.Fprintln(w, "  nothing is recorded: it was refused, still runs, or the gateway ended before it could be written")
+	switch {
+	case len(rows) > 0:
+	case e.Verdict != audit.Allowed:
+		fmt.Fprintln(w, "  nothing: it was refused, and nothing was sent to a machine")
+	case e.Kind != audit.KindRPC:
+		fmt.Fprintln(w, "  no outcome of its own: an act is written down in the transaction that does it")
+	default:
+		fmt.Fprintln(w, "  nothing is recorded: it still runs, or the gateway ended before it could be written")
 	}
 	for _, o := range viewOutcomes(rows) {
 		text := o.Kind

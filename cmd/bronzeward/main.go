@@ -12,10 +12,6 @@ import (
 
 	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
-
-	"bronzeward/audit"
-	"bronzeward/gateway"
-	"bronzeward/gateway/control"
 )
 
 // cli is the command tree.
@@ -85,22 +81,4 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		return exitCode(err)
 	}
 	return exitOK
-}
-
-func exitCode(err error) int {
-	var usage usageError
-	var denied deniedError
-	var refused *control.RefusedError
-	var act *gateway.DeniedAct
-	switch {
-	case errors.As(err, &usage), errors.Is(err, control.ErrInvalid):
-		return exitUsage
-	case errors.Is(err, errChanged):
-		return exitChanged
-	case errors.As(err, &denied), errors.As(err, &refused), errors.As(err, &act):
-		return exitDenied
-	case errors.Is(err, control.ErrUnavailable), errors.Is(err, audit.ErrUnavailable):
-		return exitUnavailable
-	}
-	return exitFailed
 }

@@ -100,6 +100,7 @@ func viewMachine(m *control.Machine) machineView {
 		Pinned: m.Pinned(), PinnedAt: m.PinnedAt, NodeID: m.NodeID, TalosClusterID: m.ClusterID, SMBIOS: m.SMBIOS,
 		Serial: m.Serial, AppliedActive: m.ActiveDigest, AppliedDisk: m.PersistentDigest,
 	}
+	v.Addresses = []string{} // a list in JSON, so that a script can walk it
 	for _, a := range m.Addresses {
 		v.Addresses = append(v.Addresses, a.String())
 	}

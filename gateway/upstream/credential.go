@@ -175,3 +175,19 @@ func (p *Pool) credential(ctx context.Context) (*credential, error) {
 
 	return &credential{cert: cert, pool: pool}, nil
 }
+
+// CredentialEnds says until when the present credential is good. The error, an *Error of
+// ClassCredential, says that there is none that is good now.
+func (p *Pool) CredentialEnds(ctx context.Context) (time.Time, error) {
+	cred, err := p.credential(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+
+	leaf, err := leafOf(cred.cert)
+	if err != nil {
+		return time.Time{}, &Error{Class: ClassCredential, Err: err}
+	}
+
+	return leaf.NotAfter, nil
+}

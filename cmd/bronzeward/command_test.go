@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"go.yaml.in/yaml/v4"
+
+	"bronzeward/audit"
+	"bronzeward/gateway"
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/upstream"
+	"bronzeward/policy"
+)
+
+func TestTheExitCodeTellsWhatKindOfEndItWas(t *testing.T) {
+	denied := &gateway.DeniedAct{Decision: policy.Deny("BW-ACT-003", "no", ""), EntryID: uuid.Nil}
+	for name, row := range map[string]struct {
+		err  error
+		want int
+	}{
+		"anything":              {errors.New("x"), exitFailed},
+		"a wrong argument":      {usageError{errors.New("x")}, exitUsage},
+		"what the room refuses": {fmt.Errorf("adding: %w", control.ErrInvalid), exitUsage},
+		"problems were found":   {errChanged, exitChanged},
+		"a refused credential":  {deniedError{errors.New("x")}, exitDenied},
+		"a refused act":         {fmt.Errorf("acting: %w", denied), exitDenied},
+		"the database is away":  {fmt.Errorf("opening: %w", control.ErrUnavailable), exitUnavailable},
+		"the book is away":      {fmt.Errorf("writing: %w", audit.ErrUnavailable), exitUnavailable},
+		"a machine is away":     {fmt.Errorf("observing: %w", &upstream.Error{Class: upstream.ClassUnreachable}), exitUnavailable},
+		"a machine is another":  {&upstream.Error{Class: upstream.ClassUntrusted}, exitFailed},
+		"the reader's database": {unavailableError{errors.New("x")}, exitUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := exitCode(row.err); got != row.want {
+				t.Errorf("exit code %d, want %d", got, row.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsWrittenWrongIsCode2AndSaysWhatToDo(t *testing.T) {
+	folder, text := goodConfig(t)
+	config := writeConfig(t, folder, text)
+	t.Setenv("BRONZEWARD_CERTIFICATE", "")
+	t.Setenv("BRONZEWARD_KEY", "")
+	t.Setenv("BRONZEWARD_TOKEN", "")
+	t.Setenv("BRONZEWARD_TOKEN_FILE", "")
+	for name, row := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an unknown command":    {[]string{"nosuch"}, "bronzeward --help"},
+		"an unknown flag":       {[]string{"version", "--nosuch"}, "bronzeward --help"},
+		"an unknown output":     {[]string{"version", "-o", "xml"}, "table"},
+		"no file":               {[]string{"--config", "/nosuch/file", "config", "check"}, "/nosuch/file"},
+		"an id that is none":    {[]string{"--config", config, "decisions", "show", "x"}, "ids look like"},
+		"a cursor that is none": {[]string{"--config", config, "decisions", "list", "--after", "x"}, "cursor"},
+		"too large a page":      {[]string{"--config", config, "decisions", "list", "--limit", "1001"}, "--limit 1001 is not between 1 and 1000"},
+		"an unknown verdict":    {[]string{"--config", config, "decisions", "list", "--verdict", "maybe"}, "allow, deny, refuse"},
+		"nobody":                {[]string{"--config", config, "machines", "pin", "m"}, "recorded under your name"},
+		"half a certificate":    {[]string{"--config", config, "machines", "pin", "m", "--key", "k"}, "go together"},
+		"a name for an address": {[]string{"--config", config, "machines", "add", "m", "--cluster", "c", "--address", "m.example"}, "is not an address"},
+		"two answers":           {[]string{"--config", config, "attempts", "account", "x", "--landed", "--not-landed", "--reason", "r"}, "--landed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := runProgram(t, row.args...)
+			if got.code != exitUsage || !strings.Contains(got.errOut+got.out, row.want) {
+				t.Errorf("code %d, want %d and %q:\n%s%s", got.code, exitUsage, row.want, got.out, got.errOut)
+			}
+		})
+	}
+}
+
+func TestADatabaseThatIsAwayIsCode5(t *testing.T) {
+	folder, text := goodConfig(t)
+	text = strings.ReplaceAll(text, "@localhost/", "@127.0.0.1:1/")
+	text = strings.ReplaceAll(text, "host=localhost", "host=127.0.0.1 port=1")
+	config := writeConfig(t, folder, text)
+	for _, args := range [][]string{{"decisions", "list"}, {"machines", "list"}, {"attempts", "list"}, {"migrate", "--check"}} {
+		if got := runProgram(t, append([]string{"--config", config}, args...)...); got.code != exitUnavailable {
+			t.Errorf("%v: code %d, want %d:\n%s", args, got.code, exitUnavailable, got.errOut)
+		}
+	}
+}
+
+func TestVersionsInThreeFormats(t *testing.T) {
+	table := runProgram(t, "version")
+	if table.code != exitOK || !strings.HasPrefix(table.out, "PART ") || !strings.Contains(table.out, "talos served") {
+		t.Errorf("table: code %d\n%s", table.code, table.out)
+	}
+	var fromJSON, fromYAML map[string]string
+	if err := json.Unmarshal([]byte(runProgram(t, "version", "-o", "json").out), &fromJSON); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Load([]byte(runProgram(t, "version", "--output=yaml").out), &fromYAML); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fromJSON, fromYAML); diff != "" || fromJSON["talos"] == "" {
+		t.Errorf("json and yaml differ (-json +yaml):\n%s", diff)
+	}
+}
+
+func TestATableShowsADashForNothing(t *testing.T) {
+	var b strings.Builder
+	g := &globals{Output: "table", out: &b}
+	if err := g.print(nil, []string{"A", "B"}, func(row func(...string)) { row("x", "") }); err != nil {
+		t.Fatal(err)
+	}
+	if want := "A   B\nx   -\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+func TestYAMLHasTheNamesOfJSON(t *testing.T) {
+	var b strings.Builder
+	g := &globals{Output: "yaml", out: &b}
+	if err := g.print([]machineView{{Name: "m", NodeID: "n1"}}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"name: m\n", "node_id: n1\n", "observed_at: null\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestHelpGoesToStandardOutputAndIsNoError(t *testing.T) {
+	got := runProgram(t, "decisions", "list", "--help")
+	if got.code != exitOK || !strings.Contains(got.out, "--after") || got.errOut != "" {
+		t.Errorf("code %d, error output %q:\n%s", got.code, got.errOut, got.out)
+	}
+}

@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/policy"
+)
+
+// Activate saves a bundle and makes it live. It must have passed policy.Trial.
+func (a *Acts) Activate(ctx context.Context, by Actor, b *policy.Bundle) (audit.Receipt, error) {
+	snap, err := a.Store.Refresh(ctx, 0)
+	if err != nil {
+		return audit.Receipt{}, err
+	}
+	if snap.LiveRevision == "" {
+		if err := a.Judge.Use(ctx, b); err != nil {
+			return audit.Receipt{}, err
+		}
+	}
+	if err := mayActivateAgain(ctx, by, b, snap.Now()); err != nil {
+		return audit.Receipt{}, err
+	}
+	save, said, err := a.act(ctx, by, ActPolicySave, b.Revision(), b.Revision())
+	if err != nil {
+		return audit.Receipt{}, err
+	}
+	if receipt, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), save); err != nil {
+		return receipt, denied(err, said)
+	}
+	// A crash here leaves a saved bundle that is not live; activating it again is harmless.
+	activate, said, err := a.act(ctx, by, ActPolicyActivate, b.Revision(), b.Revision())
+	if err != nil {
+		return audit.Receipt{}, err
+	}
+	receipt, err := a.Store.ActivateBundle(ctx, b.Revision(), 0, activate)
+	return receipt, denied(err, said)
+}
+
+// mayActivateAgain refuses a law under which whoever brings it could not bring another:
+// it would lock everybody out of the law.
+func mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle, now time.Time) error {
+	draft := policy.New(policy.EngineConfig{})
+	if err := draft.Use(ctx, b); err != nil {
+		return err
+	}
+	d := draft.DecideAct(ctx, &policy.Act{
+		Version: policy.FactsVersion, Act: ActPolicyActivate, Caller: actorFacts(by), Subject: b.Revision(), Now: now,
+	})
+	if !d.Allow {
+		return fmt.Errorf("%w: under this law %s could not activate another one (%s); the live law stays",
+			control.ErrInvalid, by.Caller.Subject, strings.Join(d.Codes(), ", "))
+	}
+	return nil
+}
+
+// actorFacts is the person who acts, as the law sees them.
+func actorFacts(by Actor) policy.Caller {
+	return policy.Caller{
+		Issuer: by.Caller.Issuer, Subject: by.Caller.Subject, Kind: string(by.Caller.Kind),
+		Groups: append([]string{}, by.Caller.Groups...), Proof: string(by.Caller.Proof), ProofEnds: by.Caller.ProofEnds,
+	}
+}
+
+// ActivateWatched makes the law of a watched directory live: nobody asked for it but the
+// configuration of a gateway in development, and the entry says so.
+func (a *Acts) ActivateWatched(ctx context.Context, b *policy.Bundle) error {
+	act := func() control.Act {
+		return control.Act{Entry: func(control.Stamp) audit.Entry {
+			return audit.Entry{
+				ID: newID(), Kind: audit.KindPolicy, Verdict: audit.Allowed, Method: ActPolicyActivate, Class: "act",
+				PolicyRevision: b.Revision(), Detail: "watched directory, in development", Count: 1,
+			}
+		}}
+	}
+	if _, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), act()); err != nil {
+		return err
+	}
+	_, err := a.Store.ActivateBundle(ctx, b.Revision(), 0, act())
+	return err
+}
