@@ -22,15 +22,15 @@ func (a *Acts) Activate(ctx context.Context, by Actor, b *policy.Bundle) (audit.
 			return audit.Receipt{}, err
 		}
 	}
-	if err := mayActivateAgain(ctx, by, b, snap.Now()); err != nil {
-		return audit.Receipt{}, err
-	}
 	save, said, err := a.act(ctx, by, ActPolicySave, b.Revision(), b.Revision())
 	if err != nil {
 		return audit.Receipt{}, err
 	}
 	if receipt, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), save); err != nil {
 		return receipt, denied(err, said)
+	}
+	if err := mayActivateAgain(ctx, by, b, snap.Now()); err != nil {
+		return audit.Receipt{}, err
 	}
 	// A crash here leaves a saved bundle that is not live; activating it again is harmless.
 	activate, said, err := a.act(ctx, by, ActPolicyActivate, b.Revision(), b.Revision())
@@ -56,14 +56,6 @@ func mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle, now time.
 			control.ErrInvalid, by.Caller.Subject, strings.Join(d.Codes(), ", "))
 	}
 	return nil
-}
-
-// actorFacts is the person who acts, as the law sees them.
-func actorFacts(by Actor) policy.Caller {
-	return policy.Caller{
-		Issuer: by.Caller.Issuer, Subject: by.Caller.Subject, Kind: string(by.Caller.Kind),
-		Groups: append([]string{}, by.Caller.Groups...), Proof: string(by.Caller.Proof), ProofEnds: by.Caller.ProofEnds,
-	}
 }
 
 // ActivateWatched makes the law of a watched directory live: nobody asked for it but the

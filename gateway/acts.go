@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -92,7 +93,7 @@ func (a *Acts) act(ctx context.Context, by Actor, name, subject string, first st
 			}
 			return audit.Entry{
 				ID: newID(), Kind: kind, Verdict: verdictOf(*said), Method: name, Class: "act",
-				Caller: bookCaller(by.Caller), ClientAddress: by.Address,
+				Caller: bookCaller(by.Caller), ClientAddress: by.Address, MachineName: machineOf(name, subject),
 				PolicyRevision: said.Revision, OPAVersion: said.OPA, Reasons: said.Reasons, Codes: said.Codes(),
 				Facts: raw, Detail: printable(subject), Count: 1,
 			}
@@ -155,4 +156,20 @@ func bookCaller(c identity.Caller) audit.Caller {
 		Issuer: c.Issuer, Subject: c.Subject, Name: c.Name, Kind: string(c.Kind), Groups: slices.Clone(c.Groups), Proof: string(c.Proof),
 		CertificateSerial: c.CertificateSerial, SPKI: c.SPKI, TokenID: c.TokenID,
 	}
+}
+
+// actorFacts is the person who acts, as the law sees them.
+func actorFacts(by Actor) policy.Caller {
+	return policy.Caller{
+		Issuer: by.Caller.Issuer, Subject: by.Caller.Subject, Kind: string(by.Caller.Kind),
+		Groups: append([]string{}, by.Caller.Groups...), Proof: string(by.Caller.Proof), ProofEnds: by.Caller.ProofEnds,
+	}
+}
+
+// machineOf is the machine an act names; the store fills in the rest once it is found.
+func machineOf(act, subject string) string {
+	if strings.HasPrefix(act, "machines.") && !strings.Contains(subject, " ") {
+		return printable(subject)
+	}
+	return ""
 }

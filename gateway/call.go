@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -239,6 +240,35 @@ var (
 	errSlowMessage   = errors.New("the request did not arrive whole in time")
 )
 
+// panicked is a panic of one of a call's helpers, on its way to the call's own goroutine.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+// Error is for the log only.
+func (p *panicked) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
+
+// contained keeps a panic of work, which runs beside the call, from ending the process.
+func contained(work func() error) func() error {
+	return func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = &panicked{value: p, stack: debug.Stack()}
+			}
+		}()
+		return work()
+	}
+}
+
+// rethrow panics in the call's own goroutine when a helper did: handle ends the call.
+func rethrow(err error) {
+	var p *panicked
+	if errors.As(err, &p) {
+		panic(p)
+	}
+}
+
 // note adds to the one log line of this call.
 func (c *call) note(attrs ...slog.Attr) {
 	c.mu.Lock()
@@ -249,7 +279,7 @@ func (c *call) note(attrs ...slog.Attr) {
 // finish prints the call's one log line, counts it and hands its decisions' ids to the caller.
 func (c *call) finish(err error) error {
 	if cause := context.Cause(c.ctx); cause != nil && err != nil && !c.detached {
-		err = endedBy(cause, err)
+		err = c.endedBy(cause, err)
 	}
 	for _, id := range c.decided {
 		c.stream.SetTrailer(metadata.Pairs(DecisionTrailer, id.String()))
@@ -274,16 +304,20 @@ func (c *call) finish(err error) error {
 }
 
 // endedBy words the end of a call that we ended ourselves.
-func endedBy(cause, err error) error {
+func (c *call) endedBy(cause, err error) error {
+	id := uuid.Nil
+	if len(c.decided) > 0 {
+		id = c.decided[0]
+	}
 	switch {
 	case errors.Is(cause, errProofEnded):
-		return refusal(codes.Unauthenticated, uuid.Nil, "BW-CREDENTIAL-004", errProofEnded.Error())
+		return refusal(codes.Unauthenticated, id, "BW-CREDENTIAL-004", errProofEnded.Error())
 	case errors.Is(cause, errRevoked):
-		return refusal(codes.PermissionDenied, uuid.Nil, "BW-IDENTITY-001", errRevoked.Error())
+		return denial(id, policy.Deny("BW-IDENTITY-001", errRevoked.Error(), ""))
 	case errors.Is(cause, errUnconfirmed):
-		return refusal(codes.Unavailable, uuid.Nil, "BW-AUTHORITY-001", errUnconfirmed.Error())
+		return refusal(codes.Unavailable, id, "BW-AUTHORITY-001", errUnconfirmed.Error())
 	case errors.Is(cause, errStopping):
-		return refusal(codes.Unavailable, uuid.Nil, "BW-GATEWAY-001", errStopping.Error())
+		return refusal(codes.Unavailable, id, "BW-GATEWAY-001", errStopping.Error())
 	}
 	return err
 }

@@ -7,12 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"bronzeward/audit"
@@ -35,10 +37,16 @@ func (c *call) forward(ctx context.Context, v verdict, sink func([]byte) error) 
 	}
 	conn, err := c.g.upstream.Conn(ctx, upstreamTarget(v.target.machine))
 	if err != nil {
-		return status.Error(codes.Unavailable, fmt.Sprintf("machine %s cannot be reached: %s", v.target.machine.Name, oneLine(err.Error())))
+		return unreached(v.target.machine.Name, err)
 	}
+	var node peer.Peer
+	defer func() {
+		if node.Addr == nil && status.Code(err) == codes.Unavailable {
+			err = unreached(v.target.machine.Name, err)
+		}
+	}()
 	ctx = metadata.NewOutgoingContext(ctx, upstream.OutgoingMetadata(v.decision.UpstreamRoles, v.id.String()))
-	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, c.name, grpc.ForceCodecV2(rawCodec{}),
+	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, c.name, grpc.ForceCodecV2(rawCodec{}), grpc.Peer(&node),
 		grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage))
 	if err != nil {
 		return err
@@ -60,6 +68,15 @@ func (c *call) forward(ctx context.Context, v verdict, sink func([]byte) error) 
 			return err
 		}
 	}
+}
+
+// unreached is our own word for a machine no connection could be made to.
+func unreached(machine string, cause error) error {
+	why := oneLine(status.Convert(cause).Message())
+	if _, after, ok := strings.Cut(why, "Error while dialing: "); ok {
+		why = strings.Trim(strings.TrimPrefix(after, "machine unreachable at "), `"`)
+	}
+	return status.Error(codes.Unavailable, fmt.Sprintf("machine %s cannot be reached: %s", machine, why))
 }
 
 // readOne passes one machine's answer on: byte for byte for `node`, with the node's
@@ -97,7 +114,7 @@ func (c *call) readMany(verdicts []verdict) error {
 	failures := make([]error, len(verdicts))
 	var group errgroup.Group
 	for i, v := range verdicts {
-		group.Go(func() error {
+		group.Go(contained(func() error {
 			if !v.decision.Allow {
 				failures[i] = denial(v.id, v.decision)
 				return out.failed(i, v, failures[i])
@@ -117,9 +134,10 @@ func (c *call) readMany(verdicts []verdict) error {
 				return out.failed(i, v, failures[i])
 			}
 			return nil
-		})
+		}))
 	}
 	if err := group.Wait(); err != nil {
+		rethrow(err)
 		return err
 	}
 	if !slices.Contains(failures, nil) {

@@ -149,8 +149,8 @@ func TestEveryInvariantRefusesAlone(t *testing.T) {
 		t.Fatalf("a good apply is refused: %+v", d.Reasons)
 	}
 	for _, row := range []struct {
-		code   string
-		break_ func(*policy.Facts)
+		code  string
+		spoil func(*policy.Facts)
 	}{
 		{"BW-INVARIANT-001", func(f *policy.Facts) { f.Caller.Revoked = true }},
 		{"BW-INVARIANT-002", func(f *policy.Facts) { f.Call.Targets = 2 }},
@@ -179,7 +179,7 @@ func TestEveryInvariantRefusesAlone(t *testing.T) {
 		{"BW-INVARIANT-018", func(f *policy.Facts) { f.Call.Size = maxReadable + 1 }},
 	} {
 		f := good()
-		row.break_(f)
+		row.spoil(f)
 		d := invariants(f, policy.Decision{Allow: true})
 		if got := strings.Join(d.Codes(), " "); d.Allow || got != row.code {
 			t.Errorf("%s: allow %t, codes %q", row.code, d.Allow, got)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,19 +159,22 @@ func TestAGatewayKilledBetweenAnyTwoSteps(t *testing.T) {
 			pause: func(t *testing.T, s *street) (func(), func()) {
 				n := s.Nodes["worker-3"]
 				ok(t, n.Fault(talosd.Fault{Kind: talosd.Pause}))
-				return func() {
-					ok(t, n.Log().Wait(bounded(t), func(calls []talosd.Call) bool {
-						return len(calls) > 0 && calls[len(calls)-1].Held
-					}))
-				}, n.Resume
+				return func() { ok(t, n.Log().Wait(bounded(t), heldNow)) }, n.Resume
 			},
 			left: []string{"open"}, settled: []string{"completed"}, sent: 1,
 		},
 		{
 			name: "after the answer, before the outcome", machine: "worker-4",
 			pause: func(t *testing.T, s *street) (func(), func()) {
-				f := s.proxy.Order(faults.HoldRequest, "update control.attempts")
-				return func() { <-f.Met() }, f.Release
+				n := s.Nodes["worker-4"]
+				ok(t, n.Fault(talosd.Fault{Kind: talosd.Pause}))
+				var let func() error
+				return func() {
+					ok(t, n.Log().Wait(bounded(t), heldNow))
+					let = must(s.db.Hold(context.Background(), "select from control.attempts where state = 'open' for update"))(t)
+					n.Resume()
+					eventually(t, "the outcome to wait", func() bool { return must(s.db.Waiting(context.Background()))(t) > 0 })
+				}, func() { ok(t, let()) }
 			},
 			left: []string{"open"}, settled: []string{"completed"}, sent: 1,
 		},
@@ -182,6 +186,11 @@ func TestAGatewayKilledBetweenAnyTwoSteps(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) { p.run(t, s, "victim-"+itoa(i), "heir-"+itoa(i)) })
 	}
 	s.everythingSentIsRecordedOnce(t)
+}
+
+// heldNow is true while a fault holds a call.
+func heldNow(calls []talosd.Call) bool {
+	return slices.ContainsFunc(calls, func(c talosd.Call) bool { return c.Held })
 }
 
 // killPoint is where the process dies, and what must be left.

@@ -63,7 +63,7 @@ func TestWithoutAValidLawEverythingIsDenied(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		setup  func(*setup)
-		break_ func(t *testing.T, h *house)
+		spoil  func(t *testing.T, h *house)
 		reason string
 	}{
 		{"none is live", func(s *setup) { s.empty, s.ownEngine = true, true }, nil, "BW-POLICY-001"},
@@ -91,8 +91,8 @@ func TestWithoutAValidLawEverythingIsDenied(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, row.setup)
-			if row.break_ != nil {
-				row.break_(t, h)
+			if row.spoil != nil {
+				row.spoil(t, h)
 			}
 			c := h.as(t, "olga")
 			for what, a := range map[string]answer{

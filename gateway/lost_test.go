@@ -136,7 +136,7 @@ func TestAMachineThatCannotBeReadSpendsNothing(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name, class string
-		break_      func(t *testing.T, n *talosd.Node)
+		spoil       func(t *testing.T, n *talosd.Node)
 		mend        func(n *talosd.Node)
 	}{
 		{"refuses dials", "unreachable", func(_ *testing.T, n *talosd.Node) { n.RefuseDials(true) }, func(n *talosd.Node) { n.RefuseDials(false) }},
@@ -148,7 +148,7 @@ func TestAMachineThatCannotBeReadSpendsNothing(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, nil)
-			row.break_(t, h.nodes["w1"])
+			row.spoil(t, h.nodes["w1"])
 			c := h.as(t, "olga")
 			a := c.apply(t, "w1", noReboot(t, labelled("one")))
 			refusedWith(t, a, codes.Unavailable, "BW-UPSTREAM-001")

@@ -19,14 +19,7 @@ func (h *house) paused(t testing.TB, node string, times int) {
 // held waits until the node holds an apply.
 func (h *house) held(t testing.TB, node string) {
 	t.Helper()
-	ok(t, h.nodes[node].Log().Wait(bounded(t), func(calls []talosd.Call) bool {
-		for _, c := range calls {
-			if c.Held {
-				return true
-			}
-		}
-		return false
-	}))
+	ok(t, h.nodes[node].Log().Wait(bounded(t), heldNow))
 }
 
 // I5: while one apply is on its way to a machine, another is refused, and told who holds

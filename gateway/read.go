@@ -34,12 +34,13 @@ func (c *call) read() error {
 	verdicts := make([]verdict, len(c.targets))
 	group, ctx := errgroup.WithContext(c.ctx)
 	for i := range c.targets {
-		group.Go(func() (err error) {
+		group.Go(contained(func() (err error) {
 			verdicts[i], err = c.decide(ctx, &c.targets[i], "final")
 			return err
-		})
+		}))
 	}
 	if err := group.Wait(); err != nil {
+		rethrow(err)
 		return c.notWritten(uuid.Nil, err)
 	}
 	for _, v := range verdicts {

@@ -36,7 +36,7 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 	quorum := g.judge.Quorum(ctx)
 	return map[string]any{
 		"talos_credential_ends": credential,
-		"approvals_required": quorum.Required, "approval_groups": quorum.Groups,
+		"approvals_required":    quorum.Required, "approval_groups": quorum.Groups,
 		"instance": g.instance, "policy_revision": g.judge.Revision(), "live_revision": snap.LiveRevision,
 		"authority_version": snap.AuthorityVersion, "epoch": snap.Epoch, "machines": len(snap.Machines),
 		"open_calls": g.sessions.count(),

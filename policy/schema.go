@@ -83,6 +83,7 @@ func (p *parsed) typeCheck() error {
 		if err := json.Unmarshal(c.schema, &schema); err != nil {
 			return fmt.Errorf("reading schema: %w", err)
 		}
+		schema = present(schema)
 		set := ast.NewSchemaSet()
 		set.Put(ast.SchemaRootRef, schema)
 		mods := map[string]*ast.Module{}
@@ -100,6 +101,30 @@ func (p *parsed) typeCheck() error {
 		return fmt.Errorf("checking types: %w", err)
 	}
 	return nil
+}
+
+// present takes "or null" off every object and list of objects: a reference below what
+// may be null is otherwise not looked at, and a misspelled name there would be a rule
+// that never holds. Lists of plain values keep it, because rules ask whether they are null.
+func present(schema any) any {
+	switch s := schema.(type) {
+	case map[string]any:
+		if either, ok := s["anyOf"].([]any); ok && len(either) == 2 {
+			inner, _ := either[1].(map[string]any)
+			items, _ := inner["items"].(map[string]any)
+			if inner["$ref"] != nil || items["$ref"] != nil {
+				return present(inner)
+			}
+		}
+		for key, value := range s {
+			s[key] = present(value)
+		}
+	case []any:
+		for i, value := range s {
+			s[i] = present(value)
+		}
+	}
+	return schema
 }
 
 // isAPI tells whether a module judges acts on Bronzeward itself.

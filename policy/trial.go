@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -145,13 +146,26 @@ func Trial(ctx context.Context, b *Bundle) error {
 	if err == nil && len(report.Passed)+len(report.Failed) == 0 {
 		errs = append(errs, errors.New("bundle has no tests"))
 	}
+	groups := boundGroups(b)
 	for _, s := range samples() {
+		if len(s.facts.Caller.Groups) > 0 {
+			// The samples' person is in every group the law knows, so that what it forbids is
+			// forbidden to all of them.
+			s.facts.Caller.Groups = append(slices.Clone(s.facts.Caller.Groups), groups...)
+		}
 		errs = append(errs, s.try(ctx, e))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("trying bundle: %w", err)
 	}
 	return nil
+}
+
+// boundGroups are the groups the law's data give roles to.
+func boundGroups(b *Bundle) []string {
+	root, _ := b.parsed.data["bronzeward"].(map[string]any)
+	bindings, _ := root["role_bindings"].(map[string]any)
+	return slices.Sorted(maps.Keys(bindings))
 }
 
 // try judges one sample.

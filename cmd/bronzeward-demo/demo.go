@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,6 +44,9 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := linkCommands(w.Path("bin"), talosctl, w.Binary); err != nil {
+		return errors.Join(err, w.Close())
+	}
 	g := w.Gateways["gateway-1"]
 	fmt.Printf(`
 Bronzeward is up.
@@ -57,13 +61,13 @@ Bronzeward is up.
 
 In another terminal:
 
-  export PATH=%s:%s:$PATH
+  export PATH=%s:$PATH
   export BRONZEWARD_CONFIG=%s
 
 and try:
 
 `, g.Endpoint, g.HTTP, w.Path("talosconfig"), w.ConfigFile(), w.PolicyDir(), w.Path("gateway-1.log"),
-		filepath.Dir(talosctl), filepath.Dir(w.Binary), w.ConfigFile())
+		w.Path("bin"), w.ConfigFile())
 	for i, s := range steps(w) {
 		fmt.Printf("  %d. %s\n     %s\n", i+1, s.says, s.shown(w))
 	}
@@ -78,4 +82,21 @@ and try:
 	err = w.Close()
 	fmt.Println("stopped after", time.Since(began).Round(time.Millisecond))
 	return err
+}
+
+// linkCommands puts talosctl and bronzeward under their own names into one folder.
+func linkCommands(dir, talosctl, bronzeward string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, target := range map[string]string{"talosctl": talosctl, "bronzeward": bronzeward} {
+		path := filepath.Join(dir, name)
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(target, path); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -168,7 +169,7 @@ func sqlError(doing string, err error) error {
 	}
 	switch pg.Code {
 	case codeUnique:
-		return fmt.Errorf("%s: %w (%s)", doing, ErrConflict, pg.ConstraintName)
+		return fmt.Errorf("%s: %w: %s", doing, ErrConflict, taken(pg))
 	case codeForeignKey:
 		return fmt.Errorf("%s: %w (%s)", doing, ErrNotFound, pg.ConstraintName)
 	case codeCheck, codeGuard:
@@ -176,4 +177,14 @@ func sqlError(doing string, err error) error {
 	default:
 		return unavailable(doing, err)
 	}
+}
+
+// taken says what exists already: the key's values, which are names and addresses people
+// gave, without the database's own words around them.
+func taken(pg *pgconn.PgError) string {
+	_, values, ok := strings.Cut(pg.Detail, ")=(")
+	if end := strings.LastIndex(values, ")"); ok && end >= 0 {
+		return values[:end]
+	}
+	return pg.ConstraintName
 }

@@ -14,33 +14,33 @@ test_an_ordinary_apply_is_allowed if {
 		"approvals": no_quorum,
 		"upstream_roles": {"os:admin"},
 		"redact": true,
-	} with input as sample.apply with data.bronzeward.quorum as no_quorum
+	} with data.bronzeward.role_bindings as sample.role_bindings with input as sample.apply with data.bronzeward.quorum as no_quorum
 }
 
 test_as_shipped_it_needs_an_approval if {
-	not admission.decision.allow with input as sample.apply with data.bronzeward.quorum as shipped_quorum
-	admission.decision.approvals.required == 1 with input as sample.apply with data.bronzeward.quorum as shipped_quorum
+	not admission.decision.allow with data.bronzeward.role_bindings as sample.role_bindings with input as sample.apply with data.bronzeward.quorum as shipped_quorum
+	admission.decision.approvals.required == 1 with data.bronzeward.role_bindings as sample.role_bindings with input as sample.apply with data.bronzeward.quorum as shipped_quorum
 }
 
 test_the_highest_quorum_counts if {
 	call := sample.patched({"/config/changes": [sample.change("LinkConfig/eth0", "mtu", "mtu")]})
-	admission.decision.approvals.required == 2 with input as call
+	admission.decision.approvals.required == 2 with data.bronzeward.role_bindings as sample.role_bindings with input as call
 }
 
 test_a_read_needs_none if {
 	call := sample.patched({"/call/class": "read"})
-	admission.decision.approvals.required == 0 with input as call
-	admission.decision.allow with input as call
+	admission.decision.approvals.required == 0 with data.bronzeward.role_bindings as sample.role_bindings with input as call
+	admission.decision.allow with data.bronzeward.role_bindings as sample.role_bindings with input as call
 }
 
 test_nothing_at_all_is_refused if {
-	not admission.decision.allow with input as {}
+	not admission.decision.allow with data.bronzeward.role_bindings as sample.role_bindings with input as {}
 }
 
 refused := sample.patched({"/call/mode": "staged"})
 
 severity(step) := found if {
-	found := {reason.severity | some reason in admission.decision.reasons} with input as refused
+	found := {reason.severity | some reason in admission.decision.reasons} with data.bronzeward.role_bindings as sample.role_bindings with input as refused
 		with data.bronzeward.ladder as {"BW-MODE-004": step}
 		with data.bronzeward.quorum as no_quorum
 }
@@ -53,16 +53,16 @@ test_the_ladder[step] if {
 test_a_step_nobody_knows_denies if severity("off") == {"deny"}
 
 test_a_rule_on_a_lower_step_does_not_refuse if {
-	admission.decision.allow with input as refused with data.bronzeward.ladder as {"BW-MODE-004": "warn"} with data.bronzeward.quorum as no_quorum
+	admission.decision.allow with data.bronzeward.role_bindings as sample.role_bindings with input as refused with data.bronzeward.ladder as {"BW-MODE-004": "warn"} with data.bronzeward.quorum as no_quorum
 }
 
 test_a_reason_names_its_area if {
-	some reason in admission.decision.reasons with input as refused
+	some reason in admission.decision.reasons with data.bronzeward.role_bindings as sample.role_bindings with input as refused
 	reason.code == "BW-MODE-004"
 	reason.rule == "data.bronzeward.rules.mode"
 }
 
 test_secrets_are_shown_by_data_only if {
 	permissions := object.union(data.bronzeward.permissions, {"operator": {"classes": ["apply"], "methods": [], "see_secrets": true}})
-	admission.decision.redact == false with input as sample.apply with data.bronzeward.permissions as permissions
+	admission.decision.redact == false with data.bronzeward.role_bindings as sample.role_bindings with input as sample.apply with data.bronzeward.permissions as permissions
 }

@@ -18,31 +18,31 @@ test_an_operator_adds_machines if {
 		"allow": true,
 		"reasons": [],
 		"approvals": {"required": 0, "groups": ["policy-admins"], "self_approval": false},
-	} with input as act("machines.add", ["operators"], "human")
+	} with data.bronzeward.role_bindings as sample.role_bindings with input as act("machines.add", ["operators"], "human")
 }
 
 test_a_viewer_does_not if {
-	codes == {"BW-ACT-003"} with input as act("machines.add", ["viewers"], "human")
-	not api.decision.allow with input as act("machines.add", ["viewers"], "human")
+	codes == {"BW-ACT-003"} with data.bronzeward.role_bindings as sample.role_bindings with input as act("machines.add", ["viewers"], "human")
+	not api.decision.allow with data.bronzeward.role_bindings as sample.role_bindings with input as act("machines.add", ["viewers"], "human")
 }
 
 test_an_unknown_act_is_refused if {
-	codes == {"BW-ACT-002"} with input as act("machines.melt", ["operators"], "human")
+	codes == {"BW-ACT-002"} with data.bronzeward.role_bindings as sample.role_bindings with input as act("machines.melt", ["operators"], "human")
 }
 
 test_automation_does_not_revoke if {
-	codes == {"BW-ACT-004"} with input as act("identities.revoke", ["recovery-admins"], "automation")
+	codes == {"BW-ACT-004"} with data.bronzeward.role_bindings as sample.role_bindings with input as act("identities.revoke", ["recovery-admins"], "automation")
 }
 
 test_a_revoked_caller_does_nothing if {
-	codes == {"BW-ACT-001"} with input as json.patch(act("machines.read", ["viewers"], "human"), [{"op": "replace", "path": "/caller/revoked", "value": true}])
+	codes == {"BW-ACT-001"} with data.bronzeward.role_bindings as sample.role_bindings with input as json.patch(act("machines.read", ["viewers"], "human"), [{"op": "replace", "path": "/caller/revoked", "value": true}])
 }
 
 test_a_proof_that_has_ended_proves_nothing[ends] if {
 	some ends in ["2026-03-02T09:00:00Z", "0001-01-01T00:00:00Z"]
-	codes == {"BW-ACT-005"} with input as json.patch(act("machines.read", ["viewers"], "human"), [{"op": "replace", "path": "/caller/proof_ends", "value": ends}])
+	codes == {"BW-ACT-005"} with data.bronzeward.role_bindings as sample.role_bindings with input as json.patch(act("machines.read", ["viewers"], "human"), [{"op": "replace", "path": "/caller/proof_ends", "value": ends}])
 }
 
 test_a_second_policy_admin_by_data if {
-	api.decision.approvals.required == 1 with input as act("policy.activate", ["policy-admins"], "human") with data.bronzeward.api.policy_approvals as 1
+	api.decision.approvals.required == 1 with data.bronzeward.role_bindings as sample.role_bindings with input as act("policy.activate", ["policy-admins"], "human") with data.bronzeward.api.policy_approvals as 1
 }

@@ -3,6 +3,21 @@
 # description: The inputs that the tests of every area start from.
 package bronzeward.lib.sample_test
 
+# METADATA
+# title: role_bindings
+# description: |
+#   The groups the tests speak of. They stand in for the data of the same name, which every
+#   house fills with its own groups.
+role_bindings := {
+	"viewers": ["viewer"],
+	"operators": ["operator"],
+	"approvers": ["approver"],
+	"auditors": ["auditor"],
+	"recovery-admins": ["recovery-admin"],
+	"policy-admins": ["policy-admin"],
+	"automation": ["operator"],
+}
+
 caller := {
 	"issuer": "https://idp.example",
 	"subject": "olga",

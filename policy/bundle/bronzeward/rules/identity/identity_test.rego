@@ -19,5 +19,5 @@ cases := {
 
 test_identity[name] if {
 	some name, c in cases
-	sample.codes(identity.deny) == c.want with input as sample.patched(c.facts)
+	sample.codes(identity.deny) == c.want with data.bronzeward.role_bindings as sample.role_bindings with input as sample.patched(c.facts)
 }

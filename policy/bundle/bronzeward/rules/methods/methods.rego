@@ -148,7 +148,7 @@ deny contains found if {
 # description: Raw configurations are for those who may change them.
 # custom:
 #   code: BW-METHODS-008
-#   hint: bronzeward machines show {machine}
+#   hint: ask an operator, or be in a group that role_bindings gives the role
 deny contains found if {
 	input.call.class == "config-read"
 	not allowed
