@@ -63,7 +63,7 @@ e2e: setup ## run only the end-to-end tests, afresh
 .PHONY: bench
 bench: setup build ## run the benchmarks and the load program
 	go test -run '^$$' -bench . -benchmem -timeout 60m ./...
-	bin/bronzeward-demo bench
+	bin/bronzeward-demo bench -write docs/benchmarks.md
 
 .PHONY: generate
 generate: ## write again what is generated: SQL code, schemas, reference pages

@@ -41,6 +41,9 @@ func (c *call) apply() error {
 		admission, judged, err := c.admit(t, look)
 		if errors.Is(err, control.ErrMoved) {
 			look.close()
+			if again, err := c.repeats(t, look.config.Digest); again || err != nil {
+				return err
+			}
 			continue
 		}
 		if err != nil {

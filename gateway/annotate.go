@@ -24,9 +24,9 @@ const messagesField protowire.Number = 1
 // withHostname adds metadata.hostname to one answer. In a unary answer every element
 // of `messages` gets it; a stream's answer is itself the element.
 func withHostname(answer []byte, hostname string, stream bool) ([]byte, error) {
-	extra, err := proto.Marshal(&common.Empty{Metadata: &common.Metadata{Hostname: hostname}})
+	extra, err := hostnameField(hostname)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the node's name: %w", err)
+		return nil, err
 	}
 	if stream {
 		return append(answer[:len(answer):len(answer)], extra...), nil
@@ -53,6 +53,15 @@ func withHostname(answer []byte, hostname string, stream bool) ([]byte, error) {
 		rest = rest[n+size:]
 	}
 	return out, nil
+}
+
+// hostnameField is metadata.hostname as a field, ready to stand behind the others.
+func hostnameField(hostname string) ([]byte, error) {
+	field, err := proto.Marshal(&common.Empty{Metadata: &common.Metadata{Hostname: hostname}})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the node's name: %w", err)
+	}
+	return field, nil
 }
 
 // errorAnswer is a node's failure as an answer of its own, for calls to several nodes

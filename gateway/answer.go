@@ -61,7 +61,7 @@ func (c *call) sendOwnAnswer(t *target, l *look, d policy.Decision, a *control.A
 
 func (c *call) sendApplyAnswer(t *target, l *look, d policy.Decision, answer *machine.ApplyConfigurationResponse) error {
 	for _, m := range answer.GetMessages() {
-		if d.Redact {
+		if d.Redact && m.GetModeDetails() != appliedDetails {
 			m.ModeDetails = l.redactor.Text(m.GetModeDetails())
 		}
 		for i, w := range m.GetWarnings() {
@@ -81,9 +81,18 @@ func (c *call) sendApplyAnswer(t *target, l *look, d policy.Decision, answer *ma
 	return c.send(t, raw, &sent)
 }
 
+// mostSaid is how many bytes of a node's words an outcome keeps.
+const mostSaid = 2000
+
+// appliedDetails is what Talos 1.13 says of a plain no-reboot apply: nothing to redact.
+const appliedDetails = "Applied configuration without a reboot"
+
 // answerOutcome is what the node answered, or that it did not.
 func answerOutcome(l *look, answer upstream.Answer) audit.Outcome {
-	o := audit.Outcome{Kind: audit.OutcomeAnswered, Code: answer.Code.String(), Message: oneLine(l.redactor.Text(answer.Message))}
+	o := audit.Outcome{Kind: audit.OutcomeAnswered, Code: answer.Code.String()}
+	if answer.Message != "" {
+		o.Message = cut(oneLine(l.redactor.Text(answer.Message)), mostSaid)
+	}
 	if !answer.Got {
 		o.Kind = audit.OutcomeUnanswered
 	}

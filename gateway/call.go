@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -38,6 +40,7 @@ const defaultReceiveWithin = 90 * time.Second
 type call struct {
 	g       *Gateway
 	started time.Time
+	arrived time.Time // by the database's clock, from a sampled offset
 	stream  grpc.ServerStream
 	ctx     context.Context //nolint:containedctx // the call is its context's owner
 	md      metadata.MD
@@ -48,6 +51,8 @@ type call struct {
 	name   string // the full method name as asked, known or not
 	body   []byte
 	asked  facts.Parsed
+	bodies *semaphore.Weighted // of this person
+	holds  bool                // a place in bodies
 
 	targets []target
 	named   bool // true when the caller used `nodes`: answers carry the node's name
@@ -79,7 +84,7 @@ func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 		err = c.finish(err)
 	}()
 
-	if !g.perAddress.allow(c.address) {
+	if !g.perAddress.allow(addressKey(c.address)) {
 		g.metrics.limited.WithLabelValues("address").Inc()
 		return refusal(codes.ResourceExhausted, uuid.Nil, "BW-LIMIT-001",
 			"too many calls from this address; wait a second and try again")
@@ -87,7 +92,7 @@ func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 	if err := c.identify(); err != nil {
 		return err
 	}
-	ctx, leave, err := g.sessions.enter(c.ctx, c.caller)
+	ctx, bodies, leave, err := g.sessions.enter(c.ctx, c.caller)
 	if errors.Is(err, errStopping) {
 		return refusal(codes.Unavailable, uuid.Nil, "BW-GATEWAY-001", errStopping.Error())
 	}
@@ -99,6 +104,8 @@ func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 	if !g.perCaller.allow(c.caller.Issuer + "\x00" + c.caller.Subject) {
 		return c.limited("calls", "too many calls a second (limits.calls_per_second)")
 	}
+	defer c.dropBody()
+	c.bodies = bodies
 	if err := c.understand(); err != nil {
 		return err
 	}
@@ -117,7 +124,7 @@ func (g *Gateway) newCall(stream grpc.ServerStream) *call {
 	name, _ := grpc.MethodFromServerStream(stream)
 	md, _ := metadata.FromIncomingContext(ctx)
 	c := &call{
-		g: g, started: time.Now(), stream: stream, ctx: ctx, md: md, name: name,
+		g: g, started: time.Now(), arrived: g.store.Snapshot().Now(), stream: stream, ctx: ctx, md: md, name: name,
 	}
 	if p, ok := peer.FromContext(ctx); ok {
 		c.address = addressOf(p.Addr)
@@ -131,6 +138,7 @@ func addressOf(a net.Addr) string {
 	if err != nil {
 		return a.String()
 	}
+	host, _, _ = strings.Cut(host, "%")
 	return host
 }
 
@@ -189,6 +197,27 @@ func (c *call) tls() *tls.ConnectionState {
 	return &info.State
 }
 
+// maxRequest is the largest request, in bytes, of any method but an apply: the largest
+// that talosctl sends is a few hundred.
+const maxRequest = 64 << 10
+
+// holdBody waits for a place for one more request message of this person.
+func (c *call) holdBody() error {
+	if err := c.bodies.Acquire(c.ctx, 1); err != nil {
+		return err
+	}
+	c.holds = true
+	return nil
+}
+
+// dropBody gives the place back. What is kept of a request afterwards is small.
+func (c *call) dropBody() {
+	if c.holds {
+		c.bodies.Release(1)
+		c.holds = false
+	}
+}
+
 // receive reads one message and its end, before anything is judged: nothing a caller
 // sends afterwards could be forwarded unjudged (I8).
 func (c *call) receive() error {
@@ -224,7 +253,7 @@ func (c *call) receive() error {
 	case <-c.ctx.Done():
 		if c.stream.Context().Err() != nil {
 			// gRPC ends the call itself when a message is too large; the reader knows why.
-			if r := <-done; status.Code(r.err) == codes.ResourceExhausted {
+			if r := <-done; r.err != nil && status.Code(r.err) != codes.Canceled {
 				return r.err
 			}
 		}
@@ -235,6 +264,7 @@ func (c *call) receive() error {
 }
 
 var (
+	errLargeMessage  = status.Errorf(codes.ResourceExhausted, "a request of this method has at most %d bytes", maxRequest)
 	errNoMessage     = errors.New("this method takes one message, and no message came")
 	errSecondMessage = errors.New("this method takes one message, and a second one came")
 	errSlowMessage   = errors.New("the request did not arrive whole in time")

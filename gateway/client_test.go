@@ -145,7 +145,7 @@ func (c *client) goApply(ctx context.Context, machine string, request []byte) <-
 // bounded ends a broken test; nothing is asserted about its time.
 func bounded(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
@@ -68,12 +69,20 @@ func unavailable(id uuid.UUID, reasonCode, message string) error {
 	return refusal(codes.Unavailable, id, reasonCode, message, "nothing was sent to the machine; try again")
 }
 
+// cut shortens a text to at most so many bytes, never inside a character.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
 // oneLine keeps a sentence on one line and free of control characters, whatever a
 // policy or a node put into it.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) {
-			return ' '
+		if !unicode.IsPrint(r) {
+			return ' ' // controls, and what turns the reading direction or cannot be seen
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))), " ")

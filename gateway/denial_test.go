@@ -48,7 +48,8 @@ also BW-CONFIG-003: the token is changed (and 2 more: bronzeward decisions show 
 try: talosctl apply-config --mode=no-reboot …`},
 		{"none at all", policy.Decision{}, "DENIED BW-POLICY-001: no rule allows this call (decision 0192f000-0000-7000-8000-000000000001)"},
 		{"warnings and shadows are no denials", policy.Decision{Reasons: []policy.Reason{
-			{Code: "BW-W", Message: "w", Severity: policy.SeverityWarn}, {Code: "BW-S", Message: "s", Severity: policy.SeverityShadow},
+			{Code: "BW-W", Message: "w", Severity: policy.SeverityWarn},
+			{Code: "BW-S", Message: "s", Severity: policy.SeverityShadow},
 			deny("BW-X-001", "no", ""),
 		}}, "DENIED BW-X-001: no (decision 0192f000-0000-7000-8000-000000000001)"},
 		{"control characters", policy.Decision{Reasons: []policy.Reason{deny("BW-X-001", "a\nb\tc\x1b[31m\u0085d\xff", "e\r\nf")}}, `DENIED BW-X-001: a b c [31m d` + "\uFFFD" + ` (decision 0192f000-0000-7000-8000-000000000001)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -28,7 +29,7 @@ const deadlineMargin = 50 * time.Millisecond
 
 // forward sends the judged bytes to one machine and hands every answer to sink. The
 // returned error is the node's status, or our own words when there was none.
-func (c *call) forward(ctx context.Context, v verdict, sink func([]byte) error) (err error) {
+func (c *call) forward(ctx context.Context, v verdict, sink func(*nodeAnswer) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if due, ok := c.stream.Context().Deadline(); ok { // the caller's own, not the end of their proof
@@ -58,13 +59,19 @@ func (c *call) forward(ctx context.Context, v verdict, sink func([]byte) error) 
 		return err
 	}
 	for {
-		var answer message
+		var answer nodeAnswer
 		if err := s.RecvMsg(&answer); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if err := sink(answer.bytes); err != nil {
+		if v.seen != nil {
+			if over, ok := peer.FromContext(s.Context()); !ok || !v.seen.SameConnection(*over) {
+				return status.Error(codes.Unavailable, fmt.Sprintf(
+					"machine %s was connected to anew while the call was judged; try again", v.target.machine.Name))
+			}
+		}
+		if err := sink(&answer); err != nil {
 			return err
 		}
 	}
@@ -87,11 +94,28 @@ func (c *call) readOne(v verdict) error {
 	}
 	var sent int64
 	began := time.Now()
-	err := c.forward(c.ctx, v, func(answer []byte) error {
-		return c.send(v.target, answer, &sent)
+	err := c.forward(c.ctx, v, func(answer *nodeAnswer) error {
+		return c.pass(v.target, answer, &sent)
 	})
 	c.outcome(v, err, sent, time.Since(began))
 	return err
+}
+
+// pass hands one answer of a node to the caller, in the buffers it came in where it can.
+func (c *call) pass(t *target, answer *nodeAnswer, sent *int64) error {
+	switch {
+	case !c.named:
+	case c.method.ServerStream:
+		name, err := hostnameField(t.spelled)
+		if err != nil {
+			return status.Error(codes.Internal, err.Error())
+		}
+		answer.buffers = append(answer.buffers, mem.SliceBuffer(name))
+	default:
+		return c.send(t, answer.take(), sent)
+	}
+	*sent += int64(answer.size())
+	return c.stream.SendMsg(answer)
 }
 
 // send passes one answer to the caller.
@@ -121,8 +145,8 @@ func (c *call) readMany(verdicts []verdict) error {
 			}
 			var sent int64
 			began := time.Now()
-			failures[i] = c.forward(c.ctx, v, func(answer []byte) error {
-				named, err := withHostname(answer, v.target.spelled, c.method.ServerStream)
+			failures[i] = c.forward(c.ctx, v, func(answer *nodeAnswer) error {
+				named, err := withHostname(answer.take(), v.target.spelled, c.method.ServerStream)
 				if err != nil {
 					return status.Error(codes.Internal, err.Error())
 				}
@@ -186,9 +210,5 @@ func (c *call) outcomeMessage(d policy.Decision, st *status.Status) string {
 		return ""
 	}
 	const most = 300
-	text := oneLine(st.Message())
-	if len(text) > most {
-		text = text[:most]
-	}
-	return text
+	return cut(oneLine(st.Message()), most)
 }

@@ -104,12 +104,14 @@ type Gateway struct {
 	server     *grpc.Server
 	sessions   *sessions
 	perAddress *buckets
+	connsLimit int
 	perCaller  *buckets
 	metrics    *Metrics
 	log        *slog.Logger
 
 	reader *facts.Reader
 	laws   laws
+	memo   memo
 }
 
 // New builds a Gateway; it reads the server certificate and does no other I/O.
@@ -126,12 +128,16 @@ func New(cfg Config) (*Gateway, error) {
 		receiveWithin:     orDefault(cfg.ReceiveWithin, defaultReceiveWithin),
 		sessions:          newSessions(limits.StreamsPerCaller),
 		perAddress:        newBuckets(limits.CallsPerSecondPerAddress, time.Now),
+		connsLimit:        limits.ConnectionsPerAddress,
 		perCaller:         newBuckets(limits.CallsPerSecond, time.Now),
 		metrics:           NewMetrics(cfg.Registry),
 		log:               cfg.Logger,
 	}
 	var err error
 	if g.reader, err = facts.NewReader(facts.ReaderConfig{Digester: cfg.Digester, Cache: readerCache}); err != nil {
+		return nil, err
+	}
+	if g.memo, err = newMemo(); err != nil {
 		return nil, err
 	}
 	conf, err := serverTLS(cfg.Certificate, cfg.MinTLS)
@@ -164,7 +170,8 @@ func orDefault(d, fallback time.Duration) time.Duration {
 
 // Serve accepts calls on l until Stop; it returns nil after a Stop.
 func (g *Gateway) Serve(l net.Listener) error {
-	if err := g.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	limited := limitConnections(l, g.connsLimit, func() { g.metrics.limited.WithLabelValues("connections").Inc() })
+	if err := g.server.Serve(limited); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil

@@ -55,6 +55,7 @@ type setup struct {
 	control   func(*control.Config)
 	identity  func(*identity.Config)
 	book      func(*audit.BookConfig)
+	upstream  func(*upstream.Config)
 	node      func(name string, c *talosd.Config)
 }
 
@@ -102,7 +103,11 @@ func (h *house) open(t testing.TB, dsn string) {
 	}
 	h.book = must(audit.NewBook(bookCfg))(t)
 	t.Cleanup(h.book.Close)
-	h.upstream = must(upstream.NewPool(upstream.Config{Credential: sharedPKI(t).upstream(t), Logger: log}))(t)
+	upstreamCfg := upstream.Config{Credential: sharedPKI(t).upstream(t), Logger: log}
+	if h.setup.upstream != nil {
+		h.setup.upstream(&upstreamCfg)
+	}
+	h.upstream = must(upstream.NewPool(upstreamCfg))(t)
 	t.Cleanup(func() { ok(t, h.upstream.Close()) })
 }
 

@@ -65,8 +65,8 @@ func invariants(f *policy.Facts, d policy.Decision) policy.Decision {
 	}
 	must(f.Evidence.Type == "worker", "BW-INVARIANT-006", fmt.Sprintf("the machine says it is a %s, not a worker", f.Evidence.Type))
 	must(f.Evidence.IdentityMatches, "BW-INVARIANT-007", "the machine behind the address is not the one that was pinned")
-	must(f.Evidence.Stage != "" && f.Evidence.Stage != "maintenance" && f.Evidence.Stage != "unknown",
-		"BW-INVARIANT-008", "the machine is in stage "+f.Evidence.Stage)
+	must(f.Evidence.Stage == "running" || f.Evidence.Stage == "booting",
+		"BW-INVARIANT-008", fmt.Sprintf("the machine is in stage %q", f.Evidence.Stage))
 	must(f.Evidence.Minor == facts.SupportedMinor, "BW-INVARIANT-009",
 		fmt.Sprintf("the machine runs Talos %s; applies are judged for %s", f.Evidence.Version, facts.SupportedMinor))
 	must(len(f.Config.Problems) == 0, "BW-INVARIANT-010", "the configuration is not one that can be read whole")

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"bronzeward/audit"
@@ -65,11 +66,18 @@ func (c *call) entry(t *target, d policy.Decision) audit.Entry {
 	return e
 }
 
+// maxFacts bounds the facts of one entry in bytes: ten thousand changes, which is the
+// most there are, stay below it.
+const maxFacts = 8 << 20
+
 // withFacts puts the facts a policy saw into the entry, so that it can be judged again.
 func withFacts(e audit.Entry, f *policy.Facts) (audit.Entry, error) {
 	raw, err := json.Marshal(f)
 	if err != nil {
 		return e, err
+	}
+	if len(raw) > maxFacts {
+		return e, fmt.Errorf("the facts have %d bytes, more than the %d an entry holds", len(raw), maxFacts)
 	}
 	e.Facts = raw
 	if f.Config != nil {

@@ -17,6 +17,9 @@ type Limits struct {
 	// CallsPerSecondPerAddress is per client address and checked before the caller is
 	// known, so before anything is recorded; default 500, burst twice that.
 	CallsPerSecondPerAddress float64
+	// ConnectionsPerAddress is how many connections one client address, or one IPv6 /64,
+	// may hold; default 256.
+	ConnectionsPerAddress int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -28,6 +31,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.CallsPerSecondPerAddress == 0 {
 		l.CallsPerSecondPerAddress = 500
+	}
+	if l.ConnectionsPerAddress == 0 {
+		l.ConnectionsPerAddress = 256
 	}
 	return l
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -131,7 +130,6 @@ decision := {"reasons": [], "upstream_roles": ["os:admin"], "redact": false, FIE
 
 // pki are the authorities and credentials that all tests share.
 type pki struct {
-	dir    string
 	talos  talospki.Pair
 	people *gatewaypki.Authority
 	server *gatewaypki.Authority
@@ -246,5 +244,3 @@ func admin(name string) control.Act {
 func labelled(value string) []byte {
 	return []byte(strings.Replace(string(oracle.Base()), "machine:\n", "machine:\n    nodeLabels:\n        test.bronzeward/value: "+value+"\n", 1))
 }
-
-func tempFile(t testing.TB, name string) string { return filepath.Join(t.TempDir(), name) }

@@ -79,8 +79,12 @@ func (h *house) rawCall(t testing.TB, person string, headers [][2]string) {
 	var block strings.Builder
 	enc := hpack.NewEncoder(&block)
 	for _, p := range append([][2]string{
-		{":method", "POST"}, {":scheme", "https"}, {":path", methodVersion}, {":authority", "gateway"},
-		{"content-type", "application/grpc"}, {"te", "trailers"},
+		{":method", "POST"},
+		{":scheme", "https"},
+		{":path", methodVersion},
+		{":authority", "gateway"},
+		{"content-type", "application/grpc"},
+		{"te", "trailers"},
 	}, headers...) {
 		ok(t, enc.WriteField(hpack.HeaderField{Name: p[0], Value: p[1]}))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"bronzeward/audit"
 	"bronzeward/gateway/control"
+	"bronzeward/gateway/facts"
 	"bronzeward/policy"
 )
 
@@ -24,8 +25,11 @@ func (c *call) mutate() error {
 		admission control.Admission
 	)
 	for round := 1; ; round++ {
-		// What is refused whatever holds the machine takes no lock.
+		// What is refused whatever holds the machine takes no lock and touches no node.
 		if refused, err := c.refusedEarly(t); refused || err != nil {
+			return err
+		}
+		if refused, err := c.refusedBySight(t); refused || err != nil {
 			return err
 		}
 		var err error
@@ -49,7 +53,7 @@ func (c *call) mutate() error {
 	v := verdict{target: t, decision: d, id: admission.Receipt.ID}
 	var sent int64
 	began := time.Now()
-	err := c.forward(c.ctx, v, func(answer []byte) error { return c.send(t, answer, &sent) })
+	err := c.forward(c.ctx, v, func(answer *nodeAnswer) error { return c.pass(t, answer, &sent) })
 	o := audit.Outcome{
 		ID: newID(), EntryID: v.id, Kind: audit.OutcomeAnswered, Code: status.Code(err).String(),
 		BytesOut: sent, Duration: time.Since(began), Instance: c.g.instance,
@@ -59,6 +63,39 @@ func (c *call) mutate() error {
 	}
 	c.keepOutcome(o)
 	return err
+}
+
+// detonates says whether a method makes the node boot, and so sets off a configuration
+// that is staged on its disk.
+func detonates(method string) bool {
+	switch method {
+	case "/machine.MachineService/Reboot", "/machine.MachineService/Shutdown", "/machine.MachineService/Reset",
+		"/machine.MachineService/Upgrade", "/machine.MachineService/Rollback", "/machine.LifecycleService/Upgrade":
+		return true
+	}
+	return false
+}
+
+// refusedBySight looks at the machine before it is changed: no policy can waive that it is
+// the pinned one, and that a boot brings nothing nobody approved.
+func (c *call) refusedBySight(t *target) (bool, error) {
+	if !t.machine.Pinned() {
+		return true, c.denyAbout(t, policy.Deny("BW-INVARIANT-003", "the machine is not pinned to an identity", "bronzeward machines pin "+t.machine.Name))
+	}
+	look := c.g.upstream.Identify
+	if detonates(c.name) {
+		look = c.g.upstream.Observe
+	}
+	seen, err := look(c.ctx, upstreamTarget(t.machine))
+	switch {
+	case err != nil:
+		return true, c.unreachable(t, err)
+	case !identityMatches(seen, t.machine):
+		return true, c.denyAbout(t, policy.Deny("BW-INVARIANT-007", "the machine behind the address is not the one that was pinned", ""))
+	case detonates(c.name) && !facts.SameText(seen.Active.Text, seen.Persistent.Text):
+		return true, c.denyAbout(t, policy.Deny("BW-INVARIANT-019", "a configuration is staged or on trial, and this call would set it off", ""))
+	}
+	return false, nil
 }
 
 // admitMutation judges for good under the machine's lock, and commits the entry.

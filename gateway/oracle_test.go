@@ -34,7 +34,8 @@ func noQuorum(t *testing.T) *policy.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := policy.New(policy.EngineConfig{})
+	// What a decision may cost is not asked here.
+	engine := policy.New(policy.EngineConfig{Budget: time.Minute})
 	if err := engine.Use(context.Background(), law); err != nil {
 		t.Fatal(err)
 	}

@@ -118,10 +118,14 @@ func TestWithoutPostgreSQLNothingIsForwarded(t *testing.T) {
 		name       string
 		away, back func(t *testing.T, own *pgtest.Shared)
 	}{
-		{"stopped", func(t *testing.T, own *pgtest.Shared) { ok(t, own.Server(t).Stop()) },
-			func(t *testing.T, own *pgtest.Shared) { ok(t, own.Server(t).Restart(context.Background())) }},
-		{"frozen", func(t *testing.T, own *pgtest.Shared) { ok(t, own.Server(t).Pause()) },
-			func(t *testing.T, own *pgtest.Shared) { ok(t, own.Server(t).Resume()) }},
+		{
+			"stopped", func(t *testing.T, own *pgtest.Shared) { ok(t, own.Server(t).Stop()) },
+			func(t *testing.T, own *pgtest.Shared) { ok(t, own.Server(t).Restart(context.Background())) },
+		},
+		{
+			"frozen", func(t *testing.T, own *pgtest.Shared) { ok(t, own.Server(t).Pause()) },
+			func(t *testing.T, own *pgtest.Shared) { ok(t, own.Server(t).Resume()) },
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"bronzeward/audit"
+	"bronzeward/gateway/upstream"
 	"bronzeward/policy"
 )
 
@@ -26,6 +28,8 @@ type verdict struct {
 	target   *target
 	decision policy.Decision
 	id       uuid.UUID
+	// seen is who answered when the machine had to be identified first; nil otherwise.
+	seen *upstream.Evidence
 }
 
 // read is the way of every call that changes nothing: one Decision for each target,
@@ -59,11 +63,17 @@ func (c *call) decide(ctx context.Context, t *target, phase string) (verdict, er
 		snap := c.g.laws.current(ctx, c.g)
 		f := c.facts(t, snap, phase)
 		began := time.Now()
-		d := c.g.laws.judge(ctx, c.g, snap, f)
+		d := c.g.memo.judge(ctx, c.g, snap, f)
 		c.g.metrics.seconds.WithLabelValues("judge").Observe(time.Since(began).Seconds())
+		var seen *upstream.Evidence
+		if d.Allow && c.asked.Call.Class == policy.ClassConfigRead {
+			seen, d = c.whose(ctx, t, d)
+		}
 		e, err := withFacts(c.entry(t, d), f)
 		if err != nil {
-			return verdict{}, err
+			c.note(slog.Any("facts", err))
+			d = policy.Deny("BW-BOOK-002", "the facts of this call cannot be written down", "")
+			e = c.entry(t, d)
 		}
 		e.AuthorityVersion, e.Epoch = snap.AuthorityVersion, snap.Epoch
 		began = time.Now()
@@ -80,9 +90,34 @@ func (c *call) decide(ctx context.Context, t *target, phase string) (verdict, er
 			return verdict{}, err
 		}
 		c.g.countDecision(e)
-		return verdict{target: t, decision: d, id: receipt.ID}, nil
+		return verdict{target: t, decision: d, id: receipt.ID, seen: seen}, nil
 	}
 	return verdict{}, errMoving
+}
+
+// whose identifies the machine behind the address before its configuration is read, which
+// holds every secret of its cluster: what a row says of a machine is an operator's word.
+// No policy can waive that it is the pinned one, and a worker.
+func (c *call) whose(ctx context.Context, t *target, d policy.Decision) (*upstream.Evidence, policy.Decision) {
+	refuse := func(code, message, hint string) (*upstream.Evidence, policy.Decision) {
+		d.Allow = false
+		d.Reasons = append(d.Reasons, policy.Deny(code, message, hint).Reasons...)
+		return nil, d
+	}
+	if !t.machine.Pinned() {
+		return refuse("BW-INVARIANT-003", "the machine is not pinned to an identity", "bronzeward machines pin "+t.machine.Name)
+	}
+	seen, err := c.g.upstream.Identify(ctx, upstreamTarget(t.machine))
+	switch {
+	case err != nil:
+		c.note(slog.Any("evidence", err))
+		return refuse("BW-UPSTREAM-001", fmt.Sprintf("machine %s cannot be identified: %s", t.machine.Name, oneLine(err.Error())), "")
+	case !identityMatches(seen, t.machine):
+		return refuse("BW-INVARIANT-007", "the machine behind the address is not the one that was pinned", "")
+	case seen.Type != "worker":
+		return refuse("BW-INVARIANT-006", fmt.Sprintf("the machine says it is a %s, not a worker", seen.Type), "")
+	}
+	return &seen, d
 }
 
 // write puts an Entry that no policy judged into the book. It is about no machine, so
@@ -124,6 +159,24 @@ func (g *Gateway) countDecision(e audit.Entry) {
 	g.metrics.decisions.WithLabelValues(string(e.Verdict), first(e.Codes)).Inc()
 }
 
+// movedOn answers, and writes down, that a call could not be judged on anything that
+// stood still.
+func (c *call) movedOn() error {
+	var t *target
+	if len(c.targets) == 1 {
+		t = &c.targets[0]
+	}
+	e := c.entry(t, policy.Deny("BW-AUTHORITY-002", errMoving.Error(), ""))
+	e.Verdict = audit.Refused
+	receipt, err := c.g.write(c.ctx, e)
+	if err != nil {
+		c.note(slog.Any("book", err))
+		return unavailable(e.ID, "BW-BOOK-001", "the decision could not be written down")
+	}
+	c.decided = append(c.decided, receipt.ID)
+	return unavailable(receipt.ID, "BW-AUTHORITY-002", errMoving.Error())
+}
+
 // notWritten answers when an Entry is not known to be durable: nothing is forwarded (I2).
 func (c *call) notWritten(id uuid.UUID, err error) error {
 	c.note(slog.Any("book", err))
@@ -131,7 +184,7 @@ func (c *call) notWritten(id uuid.UUID, err error) error {
 		return status.FromContextError(c.ctx.Err()).Err()
 	}
 	if errors.Is(err, errMoving) {
-		return unavailable(id, "BW-AUTHORITY-002", errMoving.Error())
+		return c.movedOn()
 	}
 	return unavailable(id, "BW-BOOK-001", "the decision could not be written down")
 }

@@ -34,6 +34,32 @@ func inFlight(l control.Locked, d policy.Decision) policy.Decision {
 	return d
 }
 
+// repeats answers a request whose very same one was carried out while this one waited for
+// its turn: it gets that attempt's id, and is not sent a second time.
+func (c *call) repeats(t *target, digest string) (bool, error) {
+	if c.asked.Apply.DryRun {
+		return false, nil
+	}
+	who := policy.Person{Issuer: c.caller.Issuer, Subject: c.caller.Subject}
+	key := control.RequestKey(digest, who, t.machine.ID, c.asked.Apply.Mode)
+	done, err := c.g.store.AttemptsSince(c.ctx, t.machine.ID, key, c.arrived)
+	if err != nil {
+		return true, c.notWritten(uuid.Nil, err)
+	}
+	if len(done) == 0 {
+		return false, nil
+	}
+	first := &done[0]
+	message := fmt.Sprintf("the same request came a moment before and became attempt %s, which is %s", first.ID, first.State)
+	e := c.entry(t, policy.Deny("BW-ATTEMPT-001", message, ""))
+	receipt, err := c.g.write(c.ctx, e)
+	if err != nil {
+		return true, c.notWritten(e.ID, err)
+	}
+	c.decided = append(c.decided, receipt.ID)
+	return true, refusal(codes.Aborted, receipt.ID, "BW-ATTEMPT-001", message, "bronzeward attempts show "+first.ID.String())
+}
+
 // refusedApply answers a written refusal.
 func (c *call) refusedApply(id uuid.UUID, j judged) error {
 	if j.first != nil && j.first.State == control.StateOpen {

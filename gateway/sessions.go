@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"bronzeward/gateway/identity"
 )
 
@@ -28,19 +30,29 @@ type sessions struct {
 	limit int
 
 	mu      sync.Mutex // guards open and stopped
-	open    map[person]map[*session]struct{}
+	open    map[person]*openCalls
 	stopped error // why no call is taken any more; nil while they are
 }
 
 type session struct{ end context.CancelCauseFunc }
 
+// openCalls are one person's open calls.
+type openCalls struct {
+	all map[*session]struct{}
+	// bodies bounds how many of their request messages are held in memory at once.
+	bodies *semaphore.Weighted
+}
+
+// maxBodies times MaxMessage is what one person can make the gateway hold.
+const maxBodies = 8
+
 func newSessions(limit int) *sessions {
-	return &sessions{limit: limit, open: map[person]map[*session]struct{}{}}
+	return &sessions{limit: limit, open: map[person]*openCalls{}}
 }
 
 // enter opens a call: its context ends with the proof, with a revocation, or with
 // leave. It refuses when the person has too many calls open.
-func (s *sessions) enter(ctx context.Context, who identity.Caller) (_ context.Context, leave func(), _ error) {
+func (s *sessions) enter(ctx context.Context, who identity.Caller) (_ context.Context, bodies *semaphore.Weighted, leave func(), _ error) {
 	ctx, end := context.WithCancelCause(ctx)
 	stopProof := func() bool { return true }
 	if !who.ProofEnds.IsZero() {
@@ -55,21 +67,22 @@ func (s *sessions) enter(ctx context.Context, who identity.Caller) (_ context.Co
 	if s.stopped != nil {
 		stopProof()
 		end(nil)
-		return nil, nil, s.stopped
-	}
-	if len(s.open[key]) >= s.limit {
-		stopProof()
-		end(nil)
-		return nil, nil, fmt.Errorf("%w: the limit is %d (limits.streams_per_caller)", errTooMany, s.limit)
+		return nil, nil, nil, s.stopped
 	}
 	if s.open[key] == nil {
-		s.open[key] = map[*session]struct{}{}
+		s.open[key] = &openCalls{all: map[*session]struct{}{}, bodies: semaphore.NewWeighted(maxBodies)}
 	}
-	s.open[key][one] = struct{}{}
-	return ctx, func() {
+	mine := s.open[key]
+	if len(mine.all) >= s.limit {
+		stopProof()
+		end(nil)
+		return nil, nil, nil, fmt.Errorf("%w: the limit is %d (limits.streams_per_caller)", errTooMany, s.limit)
+	}
+	mine.all[one] = struct{}{}
+	return ctx, mine.bodies, func() {
 		s.mu.Lock()
-		delete(s.open[key], one)
-		if len(s.open[key]) == 0 {
+		delete(mine.all, one)
+		if len(mine.all) == 0 {
 			delete(s.open, key)
 		}
 		s.mu.Unlock()
@@ -86,7 +99,7 @@ func (s *sessions) endRevoked(revoked func(issuer, subject string) bool) {
 		if !revoked(who.issuer, who.subject) {
 			continue
 		}
-		for one := range calls {
+		for one := range calls.all {
 			one.end(errRevoked)
 		}
 	}
@@ -97,7 +110,7 @@ func (s *sessions) endAll(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, calls := range s.open {
-		for one := range calls {
+		for one := range calls.all {
 			one.end(cause)
 		}
 	}
@@ -117,7 +130,7 @@ func (s *sessions) count() int {
 	defer s.mu.Unlock()
 	n := 0
 	for _, calls := range s.open {
-		n += len(calls)
+		n += len(calls.all)
 	}
 	return n
 }

@@ -6,10 +6,13 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"bronzeward/gateway/upstream"
 )
 
 // padded is a configuration whose request has exactly so many bytes.
@@ -53,6 +56,12 @@ func padding(n int) []byte {
 	return out
 }
 
+// patient lets large configurations be read and read back on a slow machine.
+func patient(s *setup) {
+	s.upstream = func(c *upstream.Config) { c.ReadTimeout = 2 * time.Minute }
+	s.gateway = func(c *Config) { c.TransportDeadline, c.VerifyDeadline = 2*time.Minute, 2*time.Minute }
+}
+
 // I8 for sizes: an apply as large as a node can give back goes through whole.
 func TestAppliesOfEverySizeArriveWhole(t *testing.T) {
 	t.Parallel()
@@ -66,7 +75,7 @@ func TestAppliesOfEverySizeArriveWhole(t *testing.T) {
 		{"10.7 MiB", 11_219_763},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			h := newHouse(t, nil)
+			h := newHouse(t, patient)
 			request := padded(t, row.size)
 			succeeded(t, h.as(t, "olga").apply(t, "w1", request))
 			applies := h.applies("w1")
@@ -84,45 +93,58 @@ func TestAppliesOfEverySizeArriveWhole(t *testing.T) {
 // completed, and would hold the machine for good.
 func TestAnApplyThatCouldNotBeReadBackIsRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
-	c := h.as(t, "olga")
-	for _, size := range []int{17 << 20, MaxMessage} {
-		a := c.apply(t, "w1", padded(t, size))
-		refusedWith(t, a, codes.PermissionDenied, "BW-INVARIANT-018")
-		if len(h.applies("w1")) != 0 {
-			t.Fatalf("%d bytes were sent, attempts are %v", size, h.attempts(t))
-		}
+	h := newHouse(t, patient)
+	a := h.as(t, "olga").apply(t, "w1", padded(t, 17<<20))
+	refusedWith(t, a, codes.PermissionDenied, "BW-INVARIANT-018")
+	if len(h.applies("w1")) != 0 {
+		t.Fatalf("it was sent, attempts are %v", h.attempts(t))
 	}
 }
 
-// A message of 32 MiB passes; one byte more is refused, with an entry and no call to a node.
-func TestAMessageOf32MiBPassesAndNoLargerOne(t *testing.T) {
+// filled is a well-formed message of exactly so many bytes, most of them in one field.
+func filled(t testing.TB, number protowire.Number, size int, rest ...byte) []byte {
+	t.Helper()
+	for head := 1; head < 10; head++ {
+		tag := protowire.AppendTag(nil, number, protowire.BytesType)
+		inner := size - len(rest) - len(tag) - head
+		if n := protowire.AppendVarint(tag, uint64(inner)); len(n) == len(tag)+head {
+			return append(append(n, make([]byte, inner)...), rest...)
+		}
+	}
+	t.Fatalf("no message has %d bytes", size)
+	return nil
+}
+
+// An apply's message of 32 MiB is read whole and judged, one of a read of 64 KiB passes;
+// one byte more is refused in both, with an entry and no call to a node.
+func TestTheLargestMessages(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
+	h := newHouse(t, patient)
 	c := h.as(t, "olga")
-	message := func(size int) []byte {
-		head := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.BytesType), uint64(size-6))
-		return append(head, make([]byte, size-len(head))...)
-	}
-	whole := message(MaxMessage)
-	if n := protowire.ConsumeFieldValue(1000, protowire.BytesType, whole[2:]); n != len(whole)-2 {
-		t.Fatalf("the test's own message is not well-formed: %d", n)
-	}
-	succeeded(t, c.call(bounded(t), methodVersion, to("w1"), whole))
-	calls := h.nodes["w1"].Log().Of(methodVersion)
-	if len(calls) != 1 || calls[0].Requests[0].Size != MaxMessage {
-		t.Fatalf("the node was sent %d calls", len(calls))
-	}
-	a := c.call(bounded(t), methodVersion, to("w1"), message(MaxMessage+1))
-	if a.code() != codes.ResourceExhausted {
-		t.Errorf("one byte more got %v", a.err)
+	noRebootMode := field(4, protowire.VarintType, 2)
+
+	refusedWith(t, c.apply(t, "w1", filled(t, 1, MaxMessage, noRebootMode...)), codes.PermissionDenied, "DENIED BW-CONFIG")
+	if a := c.apply(t, "w1", filled(t, 1, MaxMessage+1, noRebootMode...)); a.code() != codes.ResourceExhausted {
+		t.Errorf("an apply of one byte more got %v", a.err)
 	}
 	// gRPC answers for itself when a message is too large; the refusal is in the book all the same.
 	eventually(t, "the refusal's entry", func() bool {
 		return h.count(t, "select count(*) from audit.entries where verdict = 'refuse' and codes = '{BW-REQUEST-001}'") == 1
 	})
-	if n := len(h.nodes["w1"].Log().Of(methodVersion)); n != 1 {
-		t.Error("one byte more reached the node")
+
+	known := len(h.nodes["w1"].Log().Of(methodVersion))
+	request := filled(t, 1000, maxRequest)
+	succeeded(t, c.call(bounded(t), methodVersion, to("w1"), request))
+	calls := h.nodes["w1"].Log().Of(methodVersion)[known:]
+	if len(calls) != 1 || !bytes.Equal(calls[0].Requests[0].Bytes, request) {
+		t.Fatalf("the node was sent %d calls, or other bytes", len(calls))
+	}
+	a := c.call(bounded(t), methodVersion, to("w1"), filled(t, 1000, maxRequest+1))
+	if a.code() != codes.ResourceExhausted || len(a.decisions()) != 1 {
+		t.Errorf("a read of one byte more got %v", a.err)
+	}
+	if n := len(h.nodes["w1"].Log().Of(methodVersion)); n != known+1 || len(h.applies("w1")) != 0 {
+		t.Errorf("the node was sent %d reads, %d applies", n, len(h.applies("w1")))
 	}
 }
 
@@ -143,7 +165,8 @@ func (squeeze) Type() string { return "gzip" }
 func TestACompressedRequestIsJudgedUnpacked(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, nil)
-	c := h.as(t, "olga", grpc.WithCompressor(squeeze{})) //nolint:staticcheck // the registry is global
+	//lint:ignore SA1019 a compressor of this client only: the registry is the whole process's
+	c := h.as(t, "olga", grpc.WithCompressor(squeeze{}))
 	request := noReboot(t, labelled("one"))
 	succeeded(t, c.apply(t, "w1", request))
 	applies := h.applies("w1")

@@ -31,8 +31,18 @@ func (c *call) understand() error {
 		return c.deny(policy.Deny("BW-METHODS-002",
 			fmt.Sprintf("%s takes a stream from the caller, and what cannot be read whole is never forwarded", c.name), ""))
 	}
+	if err := c.holdBody(); err != nil {
+		return c.refuseRequest("BW-REQUEST-001", err)
+	}
 	if err := c.receive(); err != nil {
 		return c.refuseRequest("BW-REQUEST-001", err)
+	}
+	if !method.Applies() {
+		if len(c.body) > maxRequest {
+			c.body = nil
+			return c.refuseRequest("BW-REQUEST-001", errLargeMessage)
+		}
+		c.dropBody()
 	}
 	asked, err := facts.ParseCall(method, c.body)
 	if err != nil {
@@ -102,13 +112,10 @@ func (c *call) refuseRequest(code string, cause error) error {
 	}
 	e := c.entry(nil, policy.Deny(code, message, ""))
 	e.Verdict = audit.Refused
-	ctx := c.ctx
-	if grpcCode == codes.ResourceExhausted {
-		// gRPC has answered by itself and ended the call; the refusal is written all the same.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
-		defer cancel()
-	}
+	// gRPC answers by itself and ends the call when a message is malformed or too large,
+	// and a caller may go away in the middle of one: the refusal is written all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), keepWithin)
+	defer cancel()
 	receipt, err := c.g.write(ctx, e)
 	if err != nil {
 		return c.notWritten(e.ID, err)
@@ -137,7 +144,7 @@ func (c *call) limited(limit, message string) error {
 func printable(s string) string {
 	const most = 200
 	if len(s) > most {
-		s = s[:most] + "…"
+		s = cut(s, most)
 	}
 	if q := strconv.QuoteToGraphic(s); q != `"`+s+`"` {
 		return q

@@ -166,13 +166,34 @@ func reasons(v any) ([]Reason, error) {
 	return slices.Compact(out), nil
 }
 
-// compareReasons puts denials first, then warnings, then shadows, each by code: the
-// first reason is the one a caller sees on the first line.
+// areaOrder is what a caller is told first: who they are, what they may ask, of which
+// machine, and only then what is wrong with the configuration. Approvals come last,
+// because nothing else can be given an approval before the rest is right.
+var areaOrder = [...]string{"ACT", "IDENTITY", "METHODS", "TARGET", "HOLDS", "WINDOWS", "MODE", "CONFIG"}
+
+// area is a code's place in areaOrder; areas of a house's own come after the shipped ones.
+func area(code string) int {
+	for i, a := range areaOrder {
+		if strings.HasPrefix(code, "BW-"+a+"-") {
+			return i
+		}
+	}
+	if strings.HasPrefix(code, "BW-APPROVAL-") {
+		return len(areaOrder) + 1
+	}
+	return len(areaOrder)
+}
+
+// compareReasons puts denials first, then warnings, then shadows, each by area and code:
+// the first reason is the one a caller sees on the first line.
 func compareReasons(a, b Reason) int {
 	rank := func(s Severity) int {
 		return slices.Index([]Severity{SeverityDeny, SeverityWarn, SeverityShadow}, s)
 	}
 	if n := rank(a.Severity) - rank(b.Severity); n != 0 {
+		return n
+	}
+	if n := area(a.Code) - area(b.Code); n != 0 {
 		return n
 	}
 	for _, p := range [][2]string{{a.Code, b.Code}, {a.Message, b.Message}, {a.Rule, b.Rule}} {

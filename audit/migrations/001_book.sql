@@ -124,6 +124,9 @@ alter table audit.entries enable always trigger entries_no_truncate;
 alter table audit.outcomes enable always trigger outcomes_no_change;
 alter table audit.outcomes enable always trigger outcomes_no_truncate;
 
+create table audit_gate.partitions ();
+comment on table audit_gate.partitions is 'Empty: whoever makes partitions locks it.';
+
 -- A partition is built beside its parent and attached when it is whole: ATTACH lets inserts and reads go on, CREATE ...
 -- PARTITION OF does not. Calls from several replicas take turns. Nothing happens, and no lock is taken, for what is there.
 create function audit.ensure_partitions(months integer) returns integer
@@ -145,7 +148,8 @@ begin
         foreach parent in array array['entries', 'outcomes'] loop
             part := parent || to_char(lower at time zone 'UTC', '"_"YYYY"_"MM');
             continue when to_regclass(format('audit.%I', part)) is not null;
-            perform pg_advisory_xact_lock(hashtextextended('audit.ensure_partitions', 0));
+            -- Not an advisory lock: any login could hold one for ever.
+            lock table audit_gate.partitions in exclusive mode;
             -- A query of its own, with a new snapshot: to_regclass would answer from a cache that waiting does not refresh.
             continue when exists (select from pg_class where relnamespace = 'audit'::regnamespace and relname = part);
             execute format('create table audit.%I (like audit.%I including all)', part, parent);

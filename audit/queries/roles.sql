@@ -11,12 +11,15 @@ begin
             end;
         end if;
     end loop;
-    if pg_catalog.to_regnamespace('audit') is null then
-        begin
-            create schema audit authorization bronzeward_owner;
-        exception when duplicate_schema or unique_violation then
-            null;
-        end;
-    end if;
+    -- audit_gate holds what only the owner may lock: nobody else may use it.
+    foreach name in array array['audit', 'audit_gate'] loop
+        if pg_catalog.to_regnamespace(name) is null then
+            begin
+                execute format('create schema %I authorization bronzeward_owner', name);
+            exception when duplicate_schema or unique_violation then
+                null;
+            end;
+        end if;
+    end loop;
 end
 $$

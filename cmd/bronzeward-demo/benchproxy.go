@@ -64,7 +64,6 @@ func benchProxy(ctx context.Context, args []string) error {
 		grpc.UnknownServiceHandler(proxy.TransparentHandler(director)),
 		grpc.MaxRecvMsgSize(benchMaxMessage), grpc.MaxSendMsgSize(benchMaxMessage),
 		grpc.InitialWindowSize(benchWindow), grpc.InitialConnWindowSize(benchWindow),
-		grpc.SharedWriteBuffer(true),
 	)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,7 +102,7 @@ func benchTLS(cert, key, ca string) (*tls.Config, error) {
 func benchDialOptions(cfg *tls.Config, codec grpc.CallOption) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(credentials.NewTLS(cfg)),
-		grpc.WithInitialWindowSize(benchWindow), grpc.WithInitialConnWindowSize(benchConnWindow), grpc.WithSharedWriteBuffer(true),
+		grpc.WithInitialWindowSize(benchWindow), grpc.WithInitialConnWindowSize(benchConnWindow),
 		grpc.WithDefaultCallOptions(codec, grpc.MaxCallRecvMsgSize(benchMaxMessage), grpc.MaxCallSendMsgSize(benchMaxMessage)),
 	}
 }

@@ -140,6 +140,7 @@ func (c *Config) problems() []error {
 	}{
 		{"limits.calls_per_second", c.Limits.CallsPerSecond},
 		{"limits.streams_per_caller", float64(c.Limits.StreamsPerCaller)},
+		{"limits.connections_per_address", float64(c.Limits.ConnectionsPerAddress)},
 		{"limits.calls_per_second_per_address", c.Limits.CallsPerSecondPerAddress},
 	} {
 		if !(l.value >= 0 && l.value <= 1e6) { // not a number is none of both

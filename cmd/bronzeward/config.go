@@ -125,6 +125,7 @@ type LimitsConfig struct {
 	CallsPerSecond           float64 `yaml:"calls_per_second"`
 	StreamsPerCaller         int     `yaml:"streams_per_caller"`
 	CallsPerSecondPerAddress float64 `yaml:"calls_per_second_per_address"`
+	ConnectionsPerAddress    int     `yaml:"connections_per_address"`
 }
 
 // PolicyConfig is about the engine, not the law.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -183,15 +182,6 @@ func (d *decisionsShowCmd) Run(ctx context.Context, g *globals) error {
 		}
 		return g.print(map[string]any{"decision": viewDecision(&row), "record": whole, "outcomes": viewOutcomes(row.Outcomes)}, nil, nil)
 	}
-	showDecision(g.out, &row, &entry, g.colours())
+	showDecision(g.out, &row, &entry)
 	return nil
-}
-
-// colours says whether standard output is a terminal that wants them.
-func (g *globals) colours() bool {
-	if g.NoColor || g.out != os.Stdout {
-		return false
-	}
-	info, err := os.Stdout.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

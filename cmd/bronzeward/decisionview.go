@@ -92,19 +92,15 @@ func viewOutcomes(rows []audit.OutcomeRow) []outcomeView {
 }
 
 // showDecision prints one decision for a person.
-func showDecision(w io.Writer, r *audit.Row, e *audit.Entry, colours bool) {
+func showDecision(w io.Writer, r *audit.Row, e *audit.Entry) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(label string, value string) {
 		if value != "" {
 			fmt.Fprintf(t, "%s\t%s\n", label, value)
 		}
 	}
-	verdict := string(e.Verdict)
-	if colours {
-		verdict = map[audit.Verdict]string{audit.Allowed: "\x1b[32m", audit.Denied: "\x1b[31m", audit.Refused: "\x1b[33m"}[e.Verdict] + verdict + "\x1b[0m"
-	}
 	line("decision", r.ID.String())
-	line("verdict", verdict)
+	line("verdict", string(e.Verdict))
 	line("time", stamp(&r.RecordedAt))
 	line("who", who(e.Caller))
 	line("groups", strings.Join(e.Caller.Groups, ", "))

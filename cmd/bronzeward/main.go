@@ -34,7 +34,6 @@ type cli struct {
 type globals struct {
 	ConfigFile string `name:"config" env:"BRONZEWARD_CONFIG" placeholder:"FILE" help:"Configuration file; default ~/.config/bronzeward/config.yaml, then /etc/bronzeward/config.yaml."`
 	Output     string `short:"o" enum:"table,json,yaml" default:"table" help:"Output format: table, json or yaml."`
-	NoColor    bool   `env:"NO_COLOR" help:"Plain text, no colours."`
 
 	out    io.Writer
 	errOut io.Writer
@@ -49,6 +48,7 @@ func main() {
 
 // run is the whole program with its streams given; it returns the exit code.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	out, errOut = plainWriter{out}, plainWriter{errOut}
 	c := &cli{globals: globals{out: out, errOut: errOut}}
 	code := -1
 	parser, err := kong.New(c,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"bronzeward/audit"
 	"bronzeward/gateway/facts"
 	"bronzeward/policy"
 )
@@ -30,6 +31,11 @@ func (i *identitiesRevokeCmd) Run(ctx context.Context, g *globals) error {
 	receipt, err := d.acts.Revoke(ctx, d.actor, policy.Person{Issuer: i.Issuer, Subject: i.Subject}, i.Reason)
 	if err != nil {
 		return err
+	}
+	// Somebody nobody has seen can be revoked, and so can a misspelling.
+	seen, _, err := audit.NewReader(d.store.Pool()).List(ctx, audit.Filter{Issuer: i.Issuer, Subject: i.Subject}, audit.Page{Limit: 1})
+	if err == nil && len(seen) == 0 {
+		fmt.Fprintf(g.errOut, "warning: the book has no call of that person; check the spelling: bronzeward decisions list\n")
 	}
 	fmt.Fprintf(g.out, "%q of %q is revoked for good (decision %s)\n", i.Subject, i.Issuer, receipt.ID)
 	return nil

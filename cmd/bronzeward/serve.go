@@ -77,7 +77,7 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 		Upstream: pool, Digester: digester, Instance: cfg.Instance,
 		Limits: gateway.Limits{
 			CallsPerSecond: cfg.Limits.CallsPerSecond, StreamsPerCaller: cfg.Limits.StreamsPerCaller,
-			CallsPerSecondPerAddress: cfg.Limits.CallsPerSecondPerAddress,
+			CallsPerSecondPerAddress: cfg.Limits.CallsPerSecondPerAddress, ConnectionsPerAddress: cfg.Limits.ConnectionsPerAddress,
 		},
 		TransportDeadline: cfg.Apply.TransportDeadline, VerifyDeadline: cfg.Apply.VerifyDeadline,
 		Registry: registry, Logger: log,

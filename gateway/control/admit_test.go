@@ -102,6 +102,7 @@ func TestAdmitRefusesWhatNoPolicyCanWaive(t *testing.T) {
 		{"a control plane", "cp", anna, "", allow, "attempts_live_type"},
 		{"a live control plane", "w1", anna, "", with(func(a *NewAttempt) { a.LiveType = "controlplane" }), "attempts_live_type"},
 		{"a machine in maintenance", "w1", anna, "", with(func(a *NewAttempt) { a.Stage = "maintenance" }), "attempts_stage"},
+		{"a machine that goes down", "w1", anna, "", with(func(a *NewAttempt) { a.Stage = "shutting down" }), "attempts_stage"},
 		{"a machine without a stage", "w1", anna, "", with(func(a *NewAttempt) { a.Stage = "" }), "attempts_stage"},
 		{"another minor", "w1", anna, "", with(func(a *NewAttempt) { a.Minor = "1.12" }), "attempts_minor"},
 		{"mode reboot", "w1", anna, "reboot", with(func(a *NewAttempt) { a.Mode = "reboot" }), "attempts_mode"},
@@ -174,6 +175,8 @@ func TestTheRowsRefuseWhatGoWouldHave(t *testing.T) {
 		{"attempts_mode", func(a *Attempt) { a.Mode = "auto" }},
 		{"attempts_live_type", func(a *Attempt) { a.liveType = "controlplane" }},
 		{"attempts_stage", func(a *Attempt) { a.stage = "maintenance" }},
+		{"attempts_stage", func(a *Attempt) { a.stage = "upgrading" }},
+		{"attempts_stage", func(a *Attempt) { a.stage = "Running" }},
 		{"attempts_minor", func(a *Attempt) { a.minor = "1.14" }},
 		{"attempts_send_by", func(a *Attempt) { a.SendBy = a.SendBy.Add(-time.Second) }},
 	}

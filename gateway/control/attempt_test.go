@@ -49,6 +49,55 @@ func TestTheRowItselfRefusesOtherSteps(t *testing.T) {
 	}
 }
 
+// A repeat of the very same request finds the first one, ended or not, and nobody else's.
+func TestTheAttemptsOfOneRequestSinceAMoment(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 2)
+	ok(t)(s.SetRolloutLimit(t.Context(), "lab", 2, by(admin, "clusters.limit")))
+	end := func(a *Attempt) {
+		if err := s.CloseAttempt(t.Context(), Closing{AttemptID: a.ID, Owner: a.Owner, To: StateNotSent}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := open(t, s, "w1", anna)
+	end(old)
+	others := open(t, s, "w1", boris)
+	end(others)
+	last := open(t, s, "w1", anna)
+	elsewhere := open(t, s, "w2", anna)
+	if old.RequestKey != last.RequestKey || last.RequestKey == others.RequestKey || last.RequestKey == elsewhere.RequestKey {
+		t.Fatal("the requests are not what this test needs")
+	}
+	for _, row := range []struct {
+		name string
+		key  string
+		from time.Time
+		want []*Attempt
+	}{
+		{"since the first one", last.RequestKey, old.OpenedAt, []*Attempt{last, old}},
+		{"since just after the first one", last.RequestKey, old.OpenedAt.Add(time.Microsecond), []*Attempt{last}},
+		{"since just after the last one", last.RequestKey, last.OpenedAt.Add(time.Microsecond), nil},
+		{"another person's", others.RequestKey, old.OpenedAt, []*Attempt{others}},
+		{"another machine's", elsewhere.RequestKey, old.OpenedAt, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got, err := s.AttemptsSince(t.Context(), last.MachineID, row.key, row.from)
+			if err != nil || len(got) != len(row.want) {
+				t.Fatalf("%d attempts, %v, want %d", len(got), err, len(row.want))
+			}
+			for i, a := range row.want {
+				state := StateNotSent
+				if a == last {
+					state = StateOpen
+				}
+				if got[i].ID != a.ID || got[i].EntryID != a.EntryID || got[i].State != state {
+					t.Errorf("at %d: %+v, want %s, %s", i, got[i], a.ID, state)
+				}
+			}
+		})
+	}
+}
+
 func TestClosingIsTheOwnersOnly(t *testing.T) {
 	w := newWorld(t)
 	s := w.house(t, 1)

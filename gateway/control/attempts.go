@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -51,6 +52,14 @@ func (s *Store) ListAttempts(ctx context.Context, f AttemptFilter) ([]Attempt, e
 	}
 	f.Limit = min(f.Limit, 1000)
 	return s.attempts(ctx, "listing attempts", sqlAttempts, f.Held, f.MachineID, f.Before, f.Limit)
+}
+
+// AttemptsSince gives the attempts of one very same request (RequestKey) on the machine that
+// were opened at or after since, a time of the database's clock, newest first and whatever
+// their state: a repeat that arrived while the first was under way is answered by the first's,
+// also when that has ended meanwhile.
+func (s *Store) AttemptsSince(ctx context.Context, machineID uuid.UUID, requestKey string, since time.Time) ([]Attempt, error) {
+	return s.attempts(ctx, "listing the request's attempts", sqlAttemptsSince, machineID, requestKey, since)
 }
 
 // DeadAttempts gives the open attempts whose lease has ended by the database's clock: their

@@ -58,3 +58,35 @@ func BenchmarkRevoked(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkGuard is the head of every decision: the authority lock's shared side and the
+// version. With begin and rollback around it, as in the book's commits.
+func BenchmarkGuard(b *testing.B) {
+	w := newWorld(b)
+	s := w.house(b, 0)
+	guard := func(b *testing.B) {
+		tx, err := s.pool.Begin(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.Guard(b.Context(), tx); err != nil {
+			b.Fatal(err)
+		}
+		if err := tx.Rollback(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("one", func(b *testing.B) {
+		for b.Loop() {
+			guard(b)
+		}
+	})
+	b.Run("many", func(b *testing.B) {
+		b.SetParallelism(8)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				guard(b)
+			}
+		})
+	})
+}

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -66,7 +67,8 @@ func (s *Store) checkServer(ctx context.Context) error {
 
 // checkSession finds a proxy that pools by transaction: behind one, a session is not one
 // backend, so that session locks, settings and LISTEN get lost. One session takes a lock,
-// another keeps a backend busy, and the first must still be where it was.
+// another keeps a backend busy, and the first must still be where it was. The lock's key is
+// random, so that nobody can hold it beforehand.
 func (s *Store) checkSession(ctx context.Context) error {
 	a, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
 	if err != nil {
@@ -80,10 +82,11 @@ func (s *Store) checkSession(ctx context.Context) error {
 	defer closeNow(ctx, b)
 
 	var first, busy, second int
-	var held bool
+	var taken, held bool
+	key := rand.Int64()
 	// The simple protocol sends one message each, which is what such a proxy counts in.
-	if err := a.QueryRow(ctx, `select pg_backend_pid() from pg_advisory_lock_shared(4779331608118543)`,
-		pgx.QueryExecModeSimpleProtocol).Scan(&first); err != nil {
+	if err := a.QueryRow(ctx, `select pg_backend_pid(), pg_try_advisory_lock($1)`,
+		pgx.QueryExecModeSimpleProtocol, key).Scan(&first, &taken); err != nil {
 		return unavailable("checking the session", err)
 	}
 	tx, err := b.Begin(ctx)
@@ -92,14 +95,14 @@ func (s *Store) checkSession(ctx context.Context) error {
 	}
 	err = tx.QueryRow(ctx, "select pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&busy)
 	if err == nil {
-		err = a.QueryRow(ctx, `select pg_backend_pid(), pg_advisory_unlock_shared(4779331608118543)`,
-			pgx.QueryExecModeSimpleProtocol).Scan(&second, &held)
+		err = a.QueryRow(ctx, `select pg_backend_pid(), pg_advisory_unlock($1)`,
+			pgx.QueryExecModeSimpleProtocol, key).Scan(&second, &held)
 	}
 	_ = tx.Rollback(ctx)
 	if err != nil {
 		return unavailable("checking the session", err)
 	}
-	if busy == first || second != first || !held {
+	if busy == first || second != first || !taken || !held {
 		return fmt.Errorf("%w: a proxy that pools by transaction is in the way; connect directly, or pool by session",
 			ErrUnsafeDatabase)
 	}

@@ -7,7 +7,7 @@
 // Store.Admit is one transaction, READ COMMITTED, and this is the lock order of every
 // transaction of this package; a room that takes one of these locks takes it here:
 //
-//	1  idempotency key        (acts over HTTP; advisory lock)
+//	1  idempotency key        (acts over HTTP)
 //	2  authority              lock_authority_shared() for decisions,
 //	                          lock_authority() for whatever takes authority away
 //	3  machine                row, FOR UPDATE
@@ -21,8 +21,12 @@
 // that has returned success has held the exclusive side and committed, so every decision
 // that commits later took its shared side afterwards and saw it.
 //
-// Advisory lock keys, one per meaning: 4779331608118542 authority, …543 the session check of
-// Open (shared, held for two statements), …544 migrations (session, held throughout).
+// The authority lock is a lock on the empty table control_gate.authority, taken through those
+// two functions only, which the gateway's role alone may execute: it is nobody else's to hold.
+// No advisory lock is part of a decision, because any login may take any of those. Two are
+// used beside decisions: 4779331608118544, which makes migrations take turns and which a
+// migration does not wait for longer than a minute, and one of a random key while Open checks
+// its session.
 //
 // A session that stops within a transaction is ended by the server after ten seconds, so that
 // a paused replica cannot hold off revocations for longer; a wait for a lock ends after fifteen.
@@ -32,7 +36,7 @@
 //
 // # What a crash leaves
 //
-//	before COMMIT            nothing: the row locks and the advisory lock end with the connection
+//	before COMMIT            nothing: the row locks and the authority lock end with the connection
 //	COMMIT without an answer unknown: read by entry id on a new connection; nothing is ever sent
 //	after COMMIT, before send an open attempt whose lease ends; DeadAttempts lists it
 //	after the send           the same, and the machine stays held until evidence or a person
@@ -48,5 +52,7 @@
 //
 // PostgreSQL is trusted with intent: someone who can write schema control as its owner can
 // pin another machine, open a slot or drop a constraint. It is not trusted with secrets:
-// nothing in this schema is one, and digests are keyed.
+// nothing in this schema is one, and digests are keyed. Other logins, the auditor's among
+// them, can hold no lock that a decision waits for; but PostgreSQL keeps no login from using
+// up what all share, its connections and its lock table.
 package control

@@ -21,7 +21,8 @@ type Machine struct {
 	Cluster string
 	// Role is the role it is expected to have: "worker" or "controlplane".
 	Role string
-	// Addresses are unmapped, without zone, in order of preference; unique per cluster.
+	// Addresses are unmapped, without zone, in order of preference; each is one machine's
+	// in all clusters.
 	Addresses []netip.Addr
 	Port      uint16
 	Labels    map[string]string

@@ -86,7 +86,7 @@ func (s *Store) Serial(ctx context.Context, machine uuid.UUID) (int64, error) {
 
 // AddMachine adds one machine, and its cluster when that is new (with a rollout limit of
 // one). The entry's machine fields are filled. ErrInvalid joins what is wrong with it,
-// ErrConflict says that the name, or an address in that cluster, is taken.
+// ErrConflict names the name or the address that is taken, in whichever cluster.
 func (s *Store) AddMachine(ctx context.Context, n NewMachine, act Act) (Machine, audit.Receipt, error) {
 	var added Machine
 	n, err := n.normalize()
@@ -117,12 +117,8 @@ func (s *Store) ImportMachines(ctx context.Context, list []NewMachine, act Act) 
 	if len(list) == 0 || len(list) > maxImport {
 		return audit.Receipt{}, fmt.Errorf("%w: 1 to %d machines at a time, not %d", ErrInvalid, maxImport, len(list))
 	}
-	type spot struct {
-		cluster string
-		address netip.Addr
-	}
 	var problems []error
-	names, spots := map[string]bool{}, map[spot]string{}
+	names, spots := map[string]bool{}, map[netip.Addr]string{}
 	clean := make([]NewMachine, 0, len(list))
 	for _, n := range list {
 		n, err := n.normalize()
@@ -134,10 +130,10 @@ func (s *Store) ImportMachines(ctx context.Context, list []NewMachine, act Act) 
 		}
 		names[n.Name] = true
 		for _, a := range n.Addresses {
-			if other, taken := spots[spot{n.Cluster, a}]; taken {
+			if other, taken := spots[a]; taken {
 				problems = append(problems, fmt.Errorf("machine %q: address %s is %q's too", clip(n.Name), a, clip(other)))
 			}
-			spots[spot{n.Cluster, a}] = n.Name
+			spots[a] = n.Name
 		}
 		clean = append(clean, n)
 	}
@@ -150,7 +146,7 @@ func (s *Store) ImportMachines(ctx context.Context, list []NewMachine, act Act) 
 			problems = append(problems, fmt.Errorf("machine %q: it is there already", m.Name))
 		}
 		for _, a := range m.Addresses {
-			if other, taken := spots[spot{m.Cluster, a}]; taken {
+			if other, taken := spots[a]; taken {
 				problems = append(problems, fmt.Errorf("machine %q: address %s is %q's already", clip(other), a, m.Name))
 			}
 		}
@@ -205,7 +201,7 @@ type MachineUpdate struct {
 }
 
 // UpdateMachine replaces addresses, port and labels. It moves the serial: evidence read at
-// the old addresses judges nothing.
+// the old addresses judges nothing. ErrConflict names an address that is another machine's.
 func (s *Store) UpdateMachine(ctx context.Context, name string, u MachineUpdate, act Act) (audit.Receipt, error) {
 	addresses, err := canonicalAddresses(u.Addresses)
 	if err := errors.Join(err, checkLabels(u.Labels)); err != nil {

@@ -38,6 +38,8 @@ var (
 	sqlAttemptMachineLock string
 	//go:embed queries/attempts.sql
 	sqlAttempts string
+	//go:embed queries/attempts_since.sql
+	sqlAttemptsSince string
 	//go:embed queries/dead_attempts.sql
 	sqlDeadAttempts string
 	//go:embed queries/attempt_open.sql
@@ -109,6 +111,8 @@ var (
 
 	//go:embed queries/machine_by_name_for_update.sql
 	sqlMachineByNameForUpdate string
+	//go:embed queries/migration_lock_holder.sql
+	sqlMigrationLockHolder string
 	//go:embed queries/schema_sums_table.sql
 	sqlSchemaSumsTable string
 )

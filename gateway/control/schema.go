@@ -44,7 +44,9 @@ func Migrations() fs.FS {
 // role than the gateway's: a superuser, or a member of bronzeward_owner that may create
 // schemas (and roles, where the three groups do not exist yet). Two at once take turns, so
 // that each migration runs exactly once. Each migration and its checksum is one transaction:
-// after a crash, running it again goes on. progress is told each migration's name; may be nil.
+// after a crash, running it again goes on. A wait for a lock ends after a minute, or after the
+// connection's lock_timeout where it has one, because any login may hold locks that are needed.
+// progress is told each migration's name; may be nil.
 func Migrate(ctx context.Context, conn *pgx.Conn, progress func(name string)) error {
 	return migrateTo(ctx, conn, Migrations(), progress)
 }
@@ -53,15 +55,16 @@ func migrateTo(ctx context.Context, conn *pgx.Conn, files fs.FS, progress func(n
 	if progress == nil {
 		progress = func(string) {}
 	}
-	if _, err := conn.Exec(ctx, "select pg_advisory_lock(4779331608118544)"); err != nil {
-		return fmt.Errorf("waiting for another migration: %w", err)
+	within, leave, err := takeTurn(ctx, conn)
+	if err != nil {
+		return err
 	}
-	defer func() {
-		_, e := conn.Exec(context.WithoutCancel(ctx), "select pg_advisory_unlock(4779331608118544)")
-		err = errors.Join(err, e)
-	}()
+	defer func() { err = errors.Join(waited(ctx, conn, within, err), leave()) }()
 	progress("audit")
 	if err := audit.Migrate(ctx, conn); err != nil {
+		return err
+	}
+	if err := boundWaits(ctx, conn, within); err != nil {
 		return err
 	}
 	if _, err := conn.Exec(ctx, bootstrap); err != nil {
@@ -74,10 +77,10 @@ func migrateTo(ctx context.Context, conn *pgx.Conn, files fs.FS, progress func(n
 		_, e := conn.Exec(context.WithoutCancel(ctx), "reset role")
 		err = errors.Join(err, e)
 	}()
-	return migrateControl(ctx, conn, files, progress)
+	return migrateControl(ctx, conn, files, within, progress)
 }
 
-func migrateControl(ctx context.Context, conn *pgx.Conn, files fs.FS, progress func(name string)) error {
+func migrateControl(ctx context.Context, conn *pgx.Conn, files fs.FS, within string, progress func(name string)) error {
 	m, err := migrate.NewMigrator(ctx, conn, versionTable)
 	if err != nil {
 		return fmt.Errorf("preparing the migrations of schema control: %w", err)
@@ -103,8 +106,8 @@ func migrateControl(ctx context.Context, conn *pgx.Conn, files fs.FS, progress f
 		return err
 	}
 	for i, mig := range m.Migrations {
-		// The checksum is part of the migration's own transaction.
-		mig.UpSQL += fmt.Sprintf("\n;\ninsert into control.schema_checksums (version, name, sha256) values (%d, '%s', '%s');\n",
+		// The bound and the checksum are part of the migration's own transaction.
+		mig.UpSQL = fmt.Sprintf("set local lock_timeout = '%s';\n", within) + mig.UpSQL + fmt.Sprintf("\n;\ninsert into control.schema_checksums (version, name, sha256) values (%d, '%s', '%s');\n",
 			i+1, known[i].name, known[i].sha256)
 	}
 	m.OnStart = func(_ int32, name, _, _ string) { progress("control/" + name) }

@@ -41,6 +41,8 @@ func files(t *testing.T) fstest.MapFS {
 	return out
 }
 
+func migration(sql string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(sql)} }
+
 func TestTwoMigrationsAtOnceRunEachOnce(t *testing.T) {
 	dsn := shared17.NewDatabase(t, pgtest.Template{})
 	var (
@@ -126,7 +128,7 @@ func TestAFailedMigrationLeavesTheVersionBefore(t *testing.T) {
 	w := newWorld(t)
 	conn := connect(t, w.url(t, "postgres"))
 	more := files(t)
-	more["004_more.sql"] = &fstest.MapFile{Data: []byte("create table control.more (); select 1 / 0;")}
+	more["004_more.sql"] = migration("create table control.more (); select 1 / 0;")
 	if err := migrateTo(t.Context(), conn, more, nil); err == nil {
 		t.Fatal("a failing migration passed")
 	}
@@ -149,7 +151,7 @@ func TestTheGatewaysRoleOwnsAndDeletesNothing(t *testing.T) {
 	a := open(t, s, "w1", anna)
 	ok(t)(s.RevokeIdentity(t.Context(), boris, "left", by(admin, "identities.revoke")))
 	owned := w.count(t, `select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace
-		where n.nspname in ('control', 'audit') and pg_get_userbyid(c.relowner) <> 'bronzeward_owner'`)
+		where n.nspname in ('control', 'control_gate', 'audit') and pg_get_userbyid(c.relowner) <> 'bronzeward_owner'`)
 	if owned != 0 {
 		t.Errorf("%d relations are not bronzeward_owner's", owned)
 	}
@@ -161,6 +163,7 @@ func TestTheGatewaysRoleOwnsAndDeletesNothing(t *testing.T) {
 		"update control.installation set epoch = gen_random_uuid()", "update control.schema_checksums set sha256 = ''",
 		"drop index control.attempts_one_held_per_machine", "alter table control.attempts disable trigger all",
 		"create or replace function control.lock_authority_shared() returns void language sql as 'select null::void'",
+		"alter function control.lock_authority() security invoker",
 		"update control.live_bundle set counter = 0", "update control.machines set serial = 1",
 	} {
 		if _, err := s.pool.Exec(t.Context(), sql); err == nil {

@@ -47,8 +47,8 @@ func (w *wire) cut() error {
 	err := w.Conn.Close()
 
 	// A writer that passed the check before closed was set is let out by the Close.
-	//lint:ignore SA2001 waiting for the writer is the point
 	w.mu.Lock()
+	//lint:ignore SA2001 waiting for the writer is the point
 	w.mu.Unlock()
 
 	return err

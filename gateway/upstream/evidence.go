@@ -56,6 +56,9 @@ type Evidence struct {
 	Persistent Document
 	// Address is where all of this was read.
 	Address netip.AddrPort
+
+	// local and remote name the connection it was read over.
+	local, remote string
 }
 
 // Evidence reads the machine, all pieces side by side, within Config.ReadTimeout. A
@@ -135,6 +138,7 @@ func (p *Pool) readAll(ctx context.Context, conn *grpc.ClientConn, all []reading
 	}
 
 	e.Address = addressOf(peers[0])
+	e.local, e.remote = peers[0].LocalAddr.String(), peers[0].Addr.String()
 
 	return e, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	cosi "github.com/cosi-project/runtime/api/v1alpha1"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/siderolabs/talos/pkg/machinery/api/common"
 	"github.com/siderolabs/talos/pkg/machinery/api/machine"
 	"github.com/siderolabs/talos/pkg/machinery/api/resource/config"
@@ -80,7 +81,7 @@ func TestEvidenceHoldsEveryPiece(t *testing.T) {
 		Persistent: Document{Text: []byte("version: v1alpha1\n"), Version: e.Persistent.Version, Created: bootTime},
 		Address:    n.addr,
 	}
-	if d := cmp.Diff(want, e, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); d != "" {
+	if d := cmp.Diff(want, e, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmpopts.IgnoreUnexported(Evidence{})); d != "" {
 		t.Error(d)
 	}
 
@@ -91,7 +92,7 @@ func TestEvidenceHoldsEveryPiece(t *testing.T) {
 	observed, err := pool.Observe(ctxFor(t), n.target())
 	must(t, err)
 
-	if d := cmp.Diff(e, observed, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); d != "" {
+	if d := cmp.Diff(e, observed, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }), cmpopts.IgnoreUnexported(Evidence{})); d != "" {
 		t.Errorf("observed (-evidence +observed):\n%s", d)
 	}
 

@@ -20,13 +20,28 @@ create table control.authority (
 );
 insert into control.authority default values;
 
--- The authority lock. Every decision takes the shared side as its first statement;
--- whatever takes authority away takes the other one.
+-- The authority lock: a lock on an empty table, in a schema that only its owner may use. Every
+-- decision takes the shared side as its first statement; whatever takes authority away takes
+-- the other one. An advisory lock would be anybody's to take, and so would be the lock of a
+-- table whose schema can be used: parsing a prepared statement locks what it names before
+-- any privilege on it is asked for.
+revoke all on schema control_gate from public;
+create table control_gate.authority ();
+revoke all on control_gate.authority from public;
+
+-- ROW SHARE goes with itself, and is among the modes a session takes without the shared lock table.
 create function control.lock_authority_shared() returns void
-    language sql volatile as $$ select pg_catalog.pg_advisory_xact_lock_shared(4779331608118542) $$;
+    language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    lock table control_gate.authority in row share mode;
+end $$;
 
 create function control.lock_authority() returns void
-    language sql volatile as $$ select pg_catalog.pg_advisory_xact_lock(4779331608118542) $$;
+    language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    lock table control_gate.authority in exclusive mode;
+end $$;
+revoke all on function control.lock_authority_shared(), control.lock_authority() from public;
 
 create sequence control.generations as bigint;
 
@@ -85,7 +100,7 @@ create table control.machine_addresses (
     address inet not null,
     machine_id uuid not null,
     position integer not null,
-    constraint machine_addresses_pkey primary key (cluster, address),
+    constraint machine_addresses_pkey primary key (address),
     constraint machine_addresses_machine_fkey foreign key (machine_id, cluster) references control.machines (id, cluster),
     constraint machine_addresses_host check (masklen(address) = case family(address) when 4 then 32 else 128 end)
 );
@@ -182,11 +197,13 @@ create trigger observations_immutable before update or delete or truncate on con
     for each statement execute function control.never_changes();
 
 comment on schema control is 'Intent: machines, attempts, bundles, revocations. Written by the gateway only.';
+comment on schema control_gate is 'The authority lock. Nobody but its owner may use this schema; control.lock_authority_shared and control.lock_authority are the way in.';
+comment on table control_gate.authority is 'Empty. Its lock is the authority lock: ROW SHARE for decisions, EXCLUSIVE for what takes authority away.';
 comment on table control.installation is 'One row: this installation and its epoch. An approval or attempt of another epoch authorizes nothing.';
 comment on table control.authority is 'One row: a counter that moves whenever authority is taken away or the law changes.';
 comment on table control.clusters is 'Sets of machines. Its row, locked, is the cluster slot; rollout_limit is how many machines may have an attempt that may still land.';
 comment on table control.machines is 'Talos nodes: what they are called, and the identity they are pinned to. serial moves when an attempt opens or closes, and when pin or addresses change.';
-comment on table control.machine_addresses is 'Where a machine is dialled, in order of preference. An address is one machine''s per cluster.';
+comment on table control.machine_addresses is 'Where a machine is dialled, in order of preference. From one gateway an address leads to one machine, so it is one machine''s in all clusters.';
 comment on table control.observations is 'What was read from machines outside of calls. Append-only.';
 comment on table control.identity_revocations is 'People whose authority was taken away, for good. Append-only.';
 comment on table control.bundles is 'Policy bundles by their SHA-256. Immutable.';

@@ -47,7 +47,7 @@ create table control.attempts (
         (state not in ('failed', 'accounted') or (landed is not null and reason <> '')),
     constraint attempts_mode check (mode = 'no-reboot'),
     constraint attempts_live_type check (live_type = 'worker'),
-    constraint attempts_stage check (stage not in ('', 'maintenance', 'unknown')),
+    constraint attempts_stage check (stage in ('running', 'booting')),
     constraint attempts_minor check (minor in ('1.13')),
     constraint attempts_digests check (digest <> '' and base_active <> '' and base_persistent <> ''),
     constraint attempts_send_by check (send_by = opened_at + interval '2 seconds'),

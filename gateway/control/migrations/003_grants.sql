@@ -3,6 +3,7 @@
 revoke all on all functions in schema control from public;
 grant usage on schema control to bronzeward_gateway, bronzeward_auditor;
 grant select on all tables in schema control to bronzeward_gateway, bronzeward_auditor;
+-- The authority lock is among them: whoever may take it can stop every decision.
 grant execute on all functions in schema control to bronzeward_gateway;
 grant execute on function control.settle_after(control.attempts) to bronzeward_auditor;
 grant usage on sequence control.generations to bronzeward_gateway;

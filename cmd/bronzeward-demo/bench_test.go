@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"bronzeward/fixtures/oracle"
+	"bronzeward/gateway/facts"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestQuantilesAreByNearestRank(t *testing.T) {
+	var hundred samples
+	for i := range 100 {
+		hundred = append(hundred, time.Duration(100-i))
+	}
+	for _, c := range []struct {
+		name string
+		s    samples
+		part float64
+		want time.Duration
+	}{
+		{"none", nil, 0.5, 0},
+		{"one", samples{7}, 0.99, 7},
+		{"the middle", hundred, 0.5, 51},
+		{"the tail", hundred, 0.99, 100},
+		{"the longest", hundred, 1, 100},
+	} {
+		if got := c.s.quantile(c.part); got != c.want {
+			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// The configurations must be what the tables say: of that size, and let through or
+// refused by the gateway's own reader.
+func TestTheConfigurationsAreWhatTheTablesSay(t *testing.T) {
+	base := oracle.Base()
+	digester, err := facts.NewPlain(bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		text    []byte
+		size    int
+		changes int
+	}{
+		{"15 KiB", workerText(base), smallSize, 1},
+		{"10.7 MiB that passes", largeText(base), largeSize, 1},
+	} {
+		if over := len(c.text) - c.size; over < 0 || over > 1000 {
+			t.Errorf("%s has %d bytes, want %d or a line more", c.name, len(c.text), c.size)
+		}
+		turned := turnText(c.text, 12)
+		if len(turned) != len(c.text) || bytes.Equal(turned, c.text) {
+			t.Errorf("%s: another turn has %d bytes, the first %d", c.name, len(turned), len(c.text))
+		}
+		got := facts.ReadConfig(t.Context(), turned, c.text, c.text, digester)
+		if len(got.Problems) > 0 || len(got.Changes) != c.changes {
+			t.Errorf("%s: problems %v and %d changes, want none and %d", c.name, got.Problems, len(got.Changes), c.changes)
+		}
+	}
+	labels := labelsText(base)
+	if got := facts.ReadConfig(t.Context(), labels, base, base, digester); len(got.Problems) == 0 {
+		t.Errorf("%d bytes of labels have no problem", len(labels))
+	}
+}
+
+func TestOnlyWhatIsBetweenTheMarkersIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "benchmarks.md")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before\n" + benchBegin + "\nold\n" + benchEnd + "\nafter\n")
+	for _, text := range []string{"first", "second"} {
+		if err := writeBetween(path, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "before\n" + benchBegin + "\n\nsecond\n" + benchEnd + "\nafter\n"; string(got) != want {
+		t.Errorf("the file is %q, want %q", got, want)
+	}
+	write("no markers\n")
+	if err := writeBetween(path, "text"); err == nil {
+		t.Error("a file without markers was written")
+	}
+}
+
+func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
+	for _, args := range [][]string{{"-scale", "0"}, {"-scale", "11"}, {"-only", "everything"}} {
+		if _, err := benchFlags(args); err == nil {
+			t.Errorf("%s is taken", strings.Join(args, " "))
+		}
+	}
+	if o, err := benchFlags([]string{"-only", "law,book"}); err != nil || len(o.only) != 2 || o.scale != 1 {
+		t.Errorf("got %+v and %v", o, err)
+	}
+}
+
+func TestTheProcessorTimeOfThisProcessIsRead(t *testing.T) {
+	if _, parent, err := processTime(os.Getpid(), false); err != nil || parent != os.Getppid() {
+		t.Errorf("the parent is %d (%v), want %d", parent, err, os.Getppid())
+	}
+}
