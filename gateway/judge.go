@@ -70,14 +70,23 @@ func (c *call) entry(t *target, d policy.Decision) audit.Entry {
 // most there are, stay below it.
 const maxFacts = 8 << 20
 
-// withFacts puts the facts a policy saw into the entry, so that it can be judged again.
-func withFacts(e audit.Entry, f *policy.Facts) (audit.Entry, error) {
+// encodeFacts is the JSON of facts as an entry holds it.
+func encodeFacts(f *policy.Facts) ([]byte, error) {
 	raw, err := json.Marshal(f)
 	if err != nil {
-		return e, err
+		return nil, err
 	}
 	if len(raw) > maxFacts {
-		return e, fmt.Errorf("the facts have %d bytes, more than the %d an entry holds", len(raw), maxFacts)
+		return nil, fmt.Errorf("the facts have %d bytes, more than the %d an entry holds", len(raw), maxFacts)
+	}
+	return raw, nil
+}
+
+// withFacts puts the facts a policy saw into the entry, so that it can be judged again.
+func withFacts(e audit.Entry, f *policy.Facts) (audit.Entry, error) {
+	raw, err := encodeFacts(f)
+	if err != nil {
+		return e, err
 	}
 	e.Facts = raw
 	if f.Config != nil {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -32,25 +31,25 @@ func newMemo() (memo, error) {
 	return memo{kept}, err
 }
 
-// judge is laws.judge for a read.
-func (m memo) judge(ctx context.Context, g *Gateway, snap *control.Snapshot, f *policy.Facts) policy.Decision {
+// judge is laws.judge for a read; it gives the facts as they go into the entry, too.
+func (m memo) judge(ctx context.Context, g *Gateway, snap *control.Snapshot, f *policy.Facts) (policy.Decision, []byte) {
 	f.Now = f.Now.Truncate(time.Second)
-	raw, err := json.Marshal(f)
+	raw, err := encodeFacts(f)
 	if err != nil {
-		return policy.Deny("BW-BOOK-002", "the facts of this call cannot be written down", "")
+		return policy.Deny("BW-BOOK-002", "the facts of this call cannot be written down", ""), nil
 	}
 	key := snap.LiveRevision + string(raw)
 	if d, ok := m.kept.Get(key); ok {
-		return d
+		return d, raw
 	}
 	d := g.laws.judge(ctx, g, snap, f)
 	if d.Revision == "" || d.Revision != snap.LiveRevision || slices.ContainsFunc(d.Reasons, ofTheEngine) {
-		return d // not the law's own decision: an engine that failed may do better next time
+		return d, raw // not the law's own decision: an engine that failed may do better next time
 	}
 	// Whoever adds a reason must not write into what is kept.
 	d.Reasons = d.Reasons[:len(d.Reasons):len(d.Reasons)]
 	m.kept.Add(key, d)
-	return d
+	return d, raw
 }
 
 func ofTheEngine(r policy.Reason) bool { return strings.HasPrefix(r.Code, "BW-POLICY-") }

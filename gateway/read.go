@@ -63,18 +63,14 @@ func (c *call) decide(ctx context.Context, t *target, phase string) (verdict, er
 		snap := c.g.laws.current(ctx, c.g)
 		f := c.facts(t, snap, phase)
 		began := time.Now()
-		d := c.g.memo.judge(ctx, c.g, snap, f)
+		d, raw := c.g.memo.judge(ctx, c.g, snap, f)
 		c.g.metrics.seconds.WithLabelValues("judge").Observe(time.Since(began).Seconds())
 		var seen *upstream.Evidence
 		if d.Allow && c.asked.Call.Class == policy.ClassConfigRead {
 			seen, d = c.whose(ctx, t, d)
 		}
-		e, err := withFacts(c.entry(t, d), f)
-		if err != nil {
-			c.note(slog.Any("facts", err))
-			d = policy.Deny("BW-BOOK-002", "the facts of this call cannot be written down", "")
-			e = c.entry(t, d)
-		}
+		e := c.entry(t, d)
+		e.Facts = raw
 		e.AuthorityVersion, e.Epoch = snap.AuthorityVersion, snap.Epoch
 		began = time.Now()
 		receipt, err := c.g.book.Write(ctx, e)
