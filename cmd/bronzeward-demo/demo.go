@@ -53,21 +53,22 @@ Bronzeward is up.
 
   gateway        %s    (health, metrics: http://%s)
   workers        worker-1, worker-2; control plane controlplane-1
-  people         olga (operator), vera (viewer), ada (approver), audrey (auditor), mallory (nobody)
-  talosconfigs   %s
+  people         olga, otto (operators), vera (viewer), ada, abel (approvers), boris (operator and approver),
+                 sven (policy-admin), audrey (auditor), rhea (recovery-admin), bot-ci (automation), mallory (nobody)
+  credentials    %s/NAME for talosctl; %s/NAME.crt and .key for bronzeward
   configuration  %s
-  policy         %s
+  policy         %s: a copy of what is live; edit it, then: bronzeward policy activate
   gateway's log  %s
 
 In another terminal:
 
-  export PATH=%s:$PATH
-  export BRONZEWARD_CONFIG=%s
+  export PATH=%s:$PATH BRONZEWARD_CONFIG=%s
+  export BRONZEWARD_CERTIFICATE=%s/sven.crt BRONZEWARD_KEY=%s/sven.key   # who commands that change something run as
 
 and try:
 
-`, g.Endpoint, g.HTTP, w.Path("talosconfig"), w.ConfigFile(), w.PolicyDir(), w.Path("gateway-1.log"),
-		w.Path("bin"), w.ConfigFile())
+`, g.Endpoint, g.HTTP, w.Path("talosconfig"), w.Path("pki"), w.ConfigFile(), w.PolicyDir(), w.Path("gateway-1.log"),
+		w.Path("bin"), w.ConfigFile(), w.Path("pki"), w.Path("pki"))
 	for i, s := range steps(w) {
 		fmt.Printf("  %d. %s\n     %s\n", i+1, s.says, s.shown(w))
 	}
@@ -87,6 +88,11 @@ and try:
 // linkCommands puts talosctl and bronzeward under their own names into one folder.
 func linkCommands(dir, talosctl, bronzeward string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	// talosctl may have been found through the link of an earlier start.
+	talosctl, err := filepath.EvalSymlinks(talosctl)
+	if err != nil {
 		return err
 	}
 	for name, target := range map[string]string{"talosctl": talosctl, "bronzeward": bronzeward} {

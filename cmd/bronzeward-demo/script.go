@@ -52,15 +52,15 @@ func steps(w *world.World) []step {
 			must: []string{"Applied configuration without a reboot"},
 		},
 		{
-			says: "who did what, with the digest before and after", tool: "bronzeward",
+			says: "who did what, and what became of it; `bronzeward decisions show ID` has the digests and the rules", tool: "bronzeward",
 			args: []string{"decisions", "list", "--machine", "worker-1", "--class", "apply"},
 			must: []string{"olga", "completed", "BW-MODE-"},
 		},
 	}
 }
 
-// writeExamples writes the configuration the demo applies: what worker-1 runs, with one
-// label more.
+// writeExamples writes the configurations the demo applies: what worker-1 runs with one
+// label more, and the same with a document that would shut its Talos API.
 func writeExamples(w *world.World) error {
 	active, _ := w.Nodes["worker-1"].Active()
 	changed := strings.Replace(string(active), "\nmachine:\n", "\nmachine:\n    nodeLabels:\n        example.com/zone: a\n", 1)
@@ -70,7 +70,11 @@ func writeExamples(w *world.World) error {
 	if err := os.MkdirAll(w.Path("examples"), 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(w.Path("examples", "label.yaml"), []byte(changed), 0o600)
+	if err := os.WriteFile(w.Path("examples", "label.yaml"), []byte(changed), 0o600); err != nil {
+		return err
+	}
+	block := strings.TrimRight(changed, "\n") + "\n---\napiVersion: v1alpha1\nkind: NetworkDefaultActionConfig\ningress: block\n"
+	return os.WriteFile(w.Path("examples", "block-all.yaml"), []byte(block), 0o600)
 }
 
 // script runs the five commands, prints each with its output, and checks it.

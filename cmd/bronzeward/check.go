@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,8 +38,13 @@ func (c *Config) problems() []error {
 		}
 	}
 	address := func(key, value string) {
-		if _, _, err := net.SplitHostPort(value); err != nil {
+		_, port, err := net.SplitHostPort(value)
+		if err != nil {
 			bad(key, "%q is not host:port: %v", value, err)
+			return
+		}
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			bad(key, "%q is not a port between 0 and 65535", port)
 		}
 	}
 

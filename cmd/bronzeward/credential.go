@@ -58,7 +58,7 @@ func (f credentialFlags) request() (identity.Request, error) {
 		r.Authorization = []string{"Bearer " + token}
 	}
 	if r.TLS == nil && r.Authorization == nil {
-		return r, usageError{errors.New("this command is recorded under your name: give --certificate and --key, --token-file or BRONZEWARD_TOKEN")}
+		return r, usageError{errors.New("this command is recorded under your name: give --certificate and --key (or BRONZEWARD_CERTIFICATE and BRONZEWARD_KEY), --token-file or BRONZEWARD_TOKEN")}
 	}
 	return r, nil
 }

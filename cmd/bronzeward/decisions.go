@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,15 +126,28 @@ func (d *decisionsListCmd) Run(ctx context.Context, g *globals) error {
 	}
 	if err := g.print(views, []string{"TIME", "WHO", "MACHINE", "METHOD", "VERDICT", "WHY", "OUTCOME", "ID"}, func(row func(...string)) {
 		for _, v := range views {
-			row(stamp(&v.Time), v.Subject, v.Machine, shortMethod(v), v.Verdict, strings.Join(v.Codes, ","), v.Outcome, v.ID)
+			row(stamp(&v.Time), v.Subject, v.Machine, shortMethod(v), v.Verdict, shortCodes(v.Codes), v.Outcome, v.ID)
 		}
 	}); err != nil {
 		return err
+	}
+	if len(views) == 0 {
+		fmt.Fprintln(g.errOut, "no decision matches")
 	}
 	if !next.IsZero() {
 		fmt.Fprintf(g.errOut, "more: --after %s\n", next)
 	}
 	return nil
+}
+
+// shortCodes are the first two codes, and how many more there are.
+func shortCodes(codes []string) string {
+	codes = slices.Compact(slices.Clone(codes))
+	const most = 2
+	if len(codes) <= most {
+		return strings.Join(codes, ",")
+	}
+	return fmt.Sprintf("%s +%d", strings.Join(codes[:most], ","), len(codes)-most)
 }
 
 // shortMethod is a method as a table shows it.

@@ -32,8 +32,9 @@ type cli struct {
 
 // globals are flags every command takes.
 type globals struct {
-	ConfigFile string `name:"config" env:"BRONZEWARD_CONFIG" placeholder:"FILE" help:"Configuration file; default ~/.config/bronzeward/config.yaml, then /etc/bronzeward/config.yaml."`
-	Output     string `short:"o" enum:"table,json,yaml" default:"table" help:"Output format: table, json or yaml."`
+	ConfigFile  string           `name:"config" env:"BRONZEWARD_CONFIG" placeholder:"FILE" help:"Configuration file; default ~/.config/bronzeward/config.yaml, then /etc/bronzeward/config.yaml."`
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and end."`
+	Output      string           `short:"o" enum:"table,json,yaml" default:"table" help:"Output format: table, json or yaml."`
 
 	out    io.Writer
 	errOut io.Writer

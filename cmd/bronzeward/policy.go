@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"bronzeward/policy"
@@ -65,6 +67,12 @@ func (p *policyCheckCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	if len(faults) > 0 {
+		return errChanged
+	}
+	if b, err := policy.Load(os.DirFS(p.Dir)); err != nil || !slices.ContainsFunc(b.Files(), func(f policy.File) bool {
+		return strings.HasPrefix(f.Path, "bronzeward/") && strings.HasSuffix(f.Path, ".rego")
+	}) {
+		fmt.Fprintf(g.errOut, "%s holds no rule under bronzeward/: is it the law's top folder, as `policy init` writes it?\n", p.Dir)
 		return errChanged
 	}
 	if g.Output == "table" {
@@ -175,6 +183,10 @@ func (p *policyActivateCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
+	if _, err := p.request(); err != nil { // before the trial, which takes a while
+		return err
+	}
+	fmt.Fprintln(g.errOut, "trying the law: compiled strictly, its own tests, the sample calls …")
 	began := time.Now()
 	if err := policy.Trial(ctx, b); err != nil {
 		return fmt.Errorf("the law in %s does not pass its trial, and the live one stays:\n%w", p.Dir, err)
