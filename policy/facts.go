@@ -68,7 +68,10 @@ type Call struct {
 	Size int `json:"size"`
 	// Resource is set for COSI calls.
 	Resource *Resource `json:"resource"`
-	// Path is the file a Read, Copy, List or DiskUsage names, cleaned; empty otherwise.
+	// Path is the file a Read, Copy, List or DiskUsage names; empty otherwise. For Read and
+	// Copy it is the text the node gets, byte for byte. For List and DiskUsage the node may
+	// get it without the first slash or with one at the end; several paths of a DiskUsage
+	// are joined with commas, which none of them holds. No path has an empty element, `.` or `..`.
 	Path string `json:"path"`
 	// Service is the service or container a call names (logs, service restart).
 	Service string `json:"service"`

@@ -16,7 +16,7 @@ import (
 )
 
 // testTimeout bounds one Rego test.
-const testTimeout = 5 * time.Second
+const testTimeout = time.Minute
 
 // TestResult is how one Rego test went.
 type TestResult struct {
@@ -80,7 +80,7 @@ func Test(ctx context.Context, b *Bundle) (TestReport, error) {
 		case r.Skip:
 			t.Message = "test is skipped"
 		case r.Fail:
-			t.Message = "test does not hold"
+			t.Message = "test does not hold" + failedCases(r.SubResults)
 			if r.FailedAt != nil && r.FailedAt.Location != nil {
 				t.Message = fmt.Sprintf("line %d does not hold: %s", r.FailedAt.Location.Row, r.FailedAt.Location.Text)
 			}
@@ -159,6 +159,22 @@ func Trial(ctx context.Context, b *Bundle) error {
 		return fmt.Errorf("trying bundle: %w", err)
 	}
 	return nil
+}
+
+// failedCases names the cases of a table test that do not hold.
+func failedCases(results tester.SubResultMap) string {
+	var names []string
+	results.Iter(func(path []string, r *tester.SubResult) bool {
+		if r.Fail && len(r.SubResults) == 0 {
+			names = append(names, strings.Join(path, "/"))
+		}
+		return true
+	})
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return ": " + strings.Join(names, ", ")
 }
 
 // boundGroups are the groups the law's data give roles to.

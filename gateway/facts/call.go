@@ -1,8 +1,6 @@
 package facts
 
 import (
-	"path"
-
 	cosi "github.com/cosi-project/runtime/api/v1alpha1"
 	"github.com/siderolabs/talos/pkg/machinery/api/machine"
 	"google.golang.org/protobuf/proto"
@@ -41,6 +39,10 @@ type ApplyRequest struct {
 // For every method the message must be well-formed protobuf of the method's request
 // type, and no singular field may occur twice. For a method that mutates, fields the
 // type does not know are refused too, at any depth.
+//
+// What a request names and Facts therefore hold (a path, a service, a resource) is bounded
+// and printable. A path is judged as the text the node gets: Read and Copy must name one in
+// its only spelling; List and DiskUsage may leave out the first slash or add one at the end.
 func ParseCall(m Method, message []byte) (Parsed, error) {
 	call := policy.Call{Method: m.Name, Class: m.Class, Stream: m.ServerStream, Size: len(message)}
 	if len(message) > MaxMessage {
@@ -89,19 +91,19 @@ func (p *Parsed) fill(m Method, message []byte) error {
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.resource(in.GetNamespace(), in.GetType(), in.GetId())
+		return p.resource(in.GetNamespace(), in.GetType(), in.GetId())
 	case "/cosi.resource.State/List":
 		var in cosi.ListRequest
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.resource(in.GetNamespace(), in.GetType(), "")
+		return p.resource(in.GetNamespace(), in.GetType(), "")
 	case "/cosi.resource.State/Watch":
 		var in cosi.WatchRequest
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.resource(in.GetNamespace(), in.GetType(), in.GetId())
+		return p.resource(in.GetNamespace(), in.GetType(), in.GetId())
 	case "/cosi.resource.State/Create", "/cosi.resource.State/Update", "/cosi.resource.State/Destroy":
 		return p.writes(m, read)
 	case "/machine.MachineService/Read":
@@ -109,55 +111,55 @@ func (p *Parsed) fill(m Method, message []byte) error {
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.Call.Path = clean(in.GetPath())
+		return p.path(exactPath(in.GetPath()))
 	case "/machine.MachineService/Copy":
 		var in machine.CopyRequest
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.Call.Path = clean(in.GetRootPath())
+		return p.path(exactPath(in.GetRootPath()))
 	case "/machine.MachineService/List":
 		var in machine.ListRequest
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.Call.Path = clean(in.GetRoot())
+		return p.path(loosePath(in.GetRoot()))
 	case "/machine.MachineService/DiskUsage":
 		var in machine.DiskUsageRequest
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.Call.Path = cleanAll(in.GetPaths())
+		return p.path(loosePaths(in.GetPaths()))
 	case "/machine.MachineService/Logs":
 		var in machine.LogsRequest
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.Call.Service = in.GetId()
+		return p.service(in.GetId())
 	case "/machine.MachineService/ServiceStart":
 		var in machine.ServiceStartRequest
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.Call.Service = in.GetId()
+		return p.service(in.GetId())
 	case "/machine.MachineService/ServiceStop":
 		var in machine.ServiceStopRequest
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.Call.Service = in.GetId()
+		return p.service(in.GetId())
 	case "/machine.MachineService/ServiceRestart":
 		var in machine.ServiceRestartRequest
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.Call.Service = in.GetId()
+		return p.service(in.GetId())
 	case "/machine.MachineService/Restart":
 		var in machine.RestartRequest
 		if err := read(&in); err != nil {
 			return err
 		}
-		p.Call.Service = in.GetId()
+		return p.service(in.GetId())
 	}
 	return nil
 }
@@ -185,29 +187,34 @@ func (p *Parsed) writes(m Method, read func(proto.Message) error) error {
 		}
 		meta = &cosi.Metadata{Namespace: in.GetNamespace(), Type: in.GetType(), Id: in.GetId()}
 	}
-	p.Call.Resource = &policy.Resource{Namespace: meta.GetNamespace(), Type: meta.GetType(), ID: meta.GetId()}
-	return nil
+	return p.names(meta.GetNamespace(), meta.GetType(), meta.GetId())
 }
 
 // resource names what a COSI read is about and classes the Call by its type.
-func (p *Parsed) resource(namespace, typ, id string) {
-	p.Call.Resource = &policy.Resource{Namespace: namespace, Type: typ, ID: id}
+func (p *Parsed) resource(namespace, typ, id string) error {
 	p.Call.Class = ClassOfResource(typ)
+	return p.names(namespace, typ, id)
 }
 
-// clean makes the path a rule can compare: absolute, without dot segments. Talos
-// takes a relative path from the root as well.
-func clean(p string) string { return path.Clean("/" + p) }
+func (p *Parsed) names(namespace, typ, id string) error {
+	for _, named := range []struct{ what, name string }{{"namespace", namespace}, {"resource type", typ}, {"resource id", id}} {
+		if err := checkNamed(named.what, named.name); err != nil {
+			return err
+		}
+	}
+	p.Call.Resource = &policy.Resource{Namespace: namespace, Type: typ, ID: id}
+	return nil
+}
 
-// cleanAll joins the cleaned paths of a request that names several with commas. A
-// rule that allows one path by equality therefore allows no list.
-func cleanAll(paths []string) string {
-	if len(paths) == 0 {
-		return clean("")
+func (p *Parsed) path(judged string, err error) error {
+	p.Call.Path = judged
+	return err
+}
+
+func (p *Parsed) service(id string) error {
+	if err := checkNamed("service", id); err != nil {
+		return err
 	}
-	out := clean(paths[0])
-	for _, p := range paths[1:] {
-		out += "," + clean(p)
-	}
-	return out
+	p.Call.Service = id
+	return nil
 }

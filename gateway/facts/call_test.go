@@ -229,13 +229,18 @@ func TestParseCallFillsFacts(t *testing.T) {
 			policy.Call{Class: policy.ClassMutate, Resource: &policy.Resource{Namespace: "cluster", Type: "Members.cluster.talos.dev", ID: "x"}},
 		},
 		{
-			"read of the boot id, in another spelling", "/machine.MachineService/Read", &machine.ReadRequest{Path: "//proc/sys/./kernel/random/../random/boot_id"},
+			"read of the boot id", "/machine.MachineService/Read", &machine.ReadRequest{Path: "/proc/sys/kernel/random/boot_id"},
 			policy.Call{Class: policy.ClassSensitiveRead, Stream: true, Path: "/proc/sys/kernel/random/boot_id"},
 		},
-		{"copy", "/machine.MachineService/Copy", &machine.CopyRequest{RootPath: "system/state"}, policy.Call{Class: policy.ClassSensitiveRead, Stream: true, Path: "/system/state"}},
+		{"copy", "/machine.MachineService/Copy", &machine.CopyRequest{RootPath: "/system/state"}, policy.Call{Class: policy.ClassSensitiveRead, Stream: true, Path: "/system/state"}},
 		{"list", "/machine.MachineService/List", &machine.ListRequest{Root: "/"}, policy.Call{Class: policy.ClassRead, Stream: true, Path: "/"}},
 		{
-			"disk usage of two paths", "/machine.MachineService/DiskUsage", &machine.DiskUsageRequest{Paths: []string{"/var", "/etc/../x"}},
+			"a list without the first slash and with one at the end", "/machine.MachineService/List", &machine.ListRequest{Root: "var/log/"},
+			policy.Call{Class: policy.ClassRead, Stream: true, Path: "/var/log"},
+		},
+		{"a list of nothing is one of the root", "/machine.MachineService/List", &machine.ListRequest{}, policy.Call{Class: policy.ClassRead, Stream: true, Path: "/"}},
+		{
+			"disk usage of two paths", "/machine.MachineService/DiskUsage", &machine.DiskUsageRequest{Paths: []string{"/var", "x/"}},
 			policy.Call{Class: policy.ClassRead, Stream: true, Path: "/var,/x"},
 		},
 		{"logs", "/machine.MachineService/Logs", &machine.LogsRequest{Namespace: "system", Id: "kubelet"}, policy.Call{Class: policy.ClassRead, Stream: true, Service: "kubelet"}},

@@ -20,8 +20,8 @@ import (
 //
 // Two values differ when Go's deep equality says so: that is how the node decides
 // whether a change can be applied without a reboot, down to an empty list against none.
-func changesOf(ctx context.Context, d Digester, before, after *parsed) ([]policy.ConfigChange, error) {
-	w := &differ{ctx: ctx, digester: d, out: []policy.ConfigChange{}}
+func changesOf(ctx context.Context, view viewer, before, after *parsed) ([]policy.ConfigChange, error) {
+	w := &differ{ctx: ctx, view: view, out: []policy.ConfigChange{}}
 	old := make(map[string]config.Document, len(before.documents))
 	for _, document := range before.documents {
 		old[identity(document)] = document
@@ -49,10 +49,10 @@ func identity(document config.Document) string {
 }
 
 type differ struct {
-	ctx      context.Context
-	digester Digester
-	out      []policy.ConfigChange
-	err      error
+	ctx  context.Context
+	view viewer
+	out  []policy.ConfigChange
+	err  error
 
 	label, kind string // of the document being compared
 }
@@ -99,7 +99,7 @@ func (w *differ) document(before, after config.Document) {
 	if shown == nil {
 		shown = before
 	}
-	w.label, w.kind = labelOf(w.digester, shown), kindOf(shown)
+	w.label, w.kind = labelOf(w.view, shown), kindOf(shown)
 	w.walk(place{}, reflect.ValueOf(before), reflect.ValueOf(after), false)
 }
 
@@ -145,7 +145,7 @@ func (w *differ) walk(at place, before, after reflect.Value, element bool) {
 		}
 	case dictionary:
 		for _, key := range keysOf(a, b) {
-			w.walk(at.key(safeKey(w.digester, key.String())), lookup2(a, key), lookup2(b, key), true)
+			w.walk(at.key(w.view.key(key.String())), lookup2(a, key), lookup2(b, key), true)
 		}
 	case leaf:
 		w.leafChange(at, a, b, aGiven || element, bGiven || element)
@@ -202,7 +202,7 @@ func (w *differ) shown(at place, v reflect.Value, given bool) any {
 	if !v.IsValid() || !given && v.IsZero() {
 		return nil
 	}
-	return show(w.digester, w.kind, at.field, v)
+	return w.view.show(w.kind, at.field, v)
 }
 
 // presence stands for a block, list or map as a whole.
@@ -222,7 +222,7 @@ func (w *differ) presence(ok bool, v reflect.Value) any {
 		}
 		return map[string]any{}
 	case leaf:
-		return w.digester.Fingerprint(encode(v))
+		return w.view.fingerprint(encode(v))
 	default:
 		return map[string]any{}
 	}

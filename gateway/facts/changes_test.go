@@ -212,7 +212,7 @@ func TestRebootAgreesWithTheNodesComparison(t *testing.T) {
 				edit(t, reflect.ValueOf(p.main).Elem(), 0)
 			}
 		}
-		changes, err := changesOf(context.Background(), reader.digester, current, next)
+		changes, err := changesOf(context.Background(), viewer{digester: reader.digester}, current, next)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,19 +103,20 @@ func (r *Reader) Read(ctx context.Context, asked, active, persistent []byte) (ou
 		out.Collections = estimate(asked)
 		return out
 	}
-	out.Documents = documentsOf(r.digester, next.documents)
+	current, err := r.loadActive(ctx, active, out.Base)
+	view := viewer{digester: r.digester, known: knownOf(next, current)}
+	out.Documents = documentsOf(view, next.documents)
 	out.Collections = collectionsOf(next.documents)
 	if next.main == nil {
 		out.Problems = append(out.Problems, policy.Problem{Kind: "missing", Message: "the configuration has no v1alpha1 document"})
 	}
 	out.Problems = append(out.Problems, validate(next)...)
 
-	current, err := r.loadActive(ctx, active, out.Base)
 	if err != nil {
 		out.Problems = append(out.Problems, policy.Problem{Kind: "invalid", Message: "the machine's active configuration cannot be compared with: " + err.Error()})
 		return out
 	}
-	changes, err := changesOf(ctx, r.digester, current, next)
+	changes, err := changesOf(ctx, view, current, next)
 	if err != nil {
 		out.Problems = append(out.Problems, policy.Problem{Kind: "too-large", Message: err.Error()})
 	}
@@ -176,7 +177,7 @@ func (runningMetal) RequiresInstall() bool { return false }
 func (runningMetal) InContainer() bool     { return false }
 
 // documentsOf names the documents.
-func documentsOf(d Digester, documents []config.Document) []policy.Document {
+func documentsOf(view viewer, documents []config.Document) []policy.Document {
 	out := make([]policy.Document, 0, len(documents))
 	for _, document := range documents {
 		named := policy.Document{APIVersion: document.APIVersion(), Kind: document.Kind()}
@@ -184,7 +185,7 @@ func documentsOf(d Digester, documents []config.Document) []policy.Document {
 			named.APIVersion, named.Kind = "v1alpha1", "v1alpha1"
 		}
 		if n, ok := document.(config.NamedDocument); ok {
-			named.Name = safeKey(d, n.Name())
+			named.Name = view.key(n.Name())
 		}
 		out = append(out, named)
 	}
@@ -192,12 +193,12 @@ func documentsOf(d Digester, documents []config.Document) []policy.Document {
 }
 
 // labelOf is ConfigChange.Document.
-func labelOf(d Digester, document config.Document) string {
+func labelOf(view viewer, document config.Document) string {
 	if _, ok := document.(*v1alpha1.Config); ok {
 		return "v1alpha1"
 	}
 	if named, ok := document.(config.NamedDocument); ok {
-		return document.Kind() + "/" + safeKey(d, named.Name())
+		return document.Kind() + "/" + view.key(named.Name())
 	}
 	return document.Kind()
 }

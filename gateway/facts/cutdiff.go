@@ -62,10 +62,10 @@ func writeChange(out *strings.Builder, c policy.ConfigChange) {
 }
 
 func oneLine(value any) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' {
+	return visibleText(strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
 			return ' '
 		}
 		return r
-	}, fmt.Sprint(value))
+	}, fmt.Sprint(value)))
 }

@@ -3,6 +3,7 @@ package facts
 import (
 	"encoding/base64"
 	"errors"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"strings"
@@ -13,11 +14,12 @@ import (
 )
 
 // masker replaces what a policy may not see by fingerprints, in place, and collects
-// what it replaced. It follows the same rule as Facts do: show.
+// what it replaced. It follows the same rule as Facts do: viewer. A dry one only collects.
 type masker struct {
-	digester Digester
-	secrets  *secrets
-	err      error
+	view viewer
+	sink sink
+	dry  bool
+	err  error
 
 	kind string
 	// encoded are fingerprints that the encoder will write in base64.
@@ -57,13 +59,26 @@ func (m *masker) dictionary(at place, v reflect.Value) {
 		value.Set(v.MapIndex(key))
 		m.walk(at.key(key.String()), value)
 
-		name := safeKey(m.digester, key.String())
+		name := m.view.key(key.String())
 		if name != key.String() {
-			m.secrets.add(key.String())
+			m.addKey(key.String(), name)
+		}
+		if m.dry {
+			continue
+		}
+		if name != key.String() {
 			v.SetMapIndex(key, reflect.Value{})
 		}
 		v.SetMapIndex(reflect.ValueOf(name).Convert(key.Type()), value)
 	}
+}
+
+// addKey takes a masked key, or only its name when what stands before it is shown.
+func (m *masker) addKey(key, shown string) {
+	if at := strings.LastIndexByte(key, '/'); at >= 0 && strings.HasPrefix(shown, key[:at+1]) {
+		key = key[at+1:]
+	}
+	m.sink.add(key)
 }
 
 func (m *masker) leaf(at place, v reflect.Value) {
@@ -72,13 +87,15 @@ func (m *masker) leaf(at place, v reflect.Value) {
 	}
 	if at.field == "name" && m.kind != "v1alpha1" && v.Kind() == reflect.String {
 		// The same rule as for a document's name elsewhere.
-		if name := safeKey(m.digester, v.String()); name != v.String() {
-			m.secrets.add(v.String())
-			v.SetString(name)
+		if name := m.view.key(v.String()); name != v.String() {
+			m.addKey(v.String(), name)
+			if !m.dry {
+				v.SetString(name)
+			}
 		}
 		return
 	}
-	value := show(m.digester, m.kind, at.field, v)
+	value := m.view.show(m.kind, at.field, v)
 	if _, number := plainNumber(v); number {
 		return
 	}
@@ -91,7 +108,52 @@ func (m *masker) leaf(at place, v reflect.Value) {
 		m.fail()
 		return
 	}
-	m.replace(v, replacement)
+	if m.collect(v); !m.dry && m.err == nil {
+		m.replace(v, replacement)
+	}
+}
+
+// collect takes what is in a value that is not shown.
+func (m *masker) collect(v reflect.Value) {
+	if !v.CanAddr() {
+		m.fail()
+		return
+	}
+	switch value := v.Addr().Interface().(type) {
+	case *v1alpha1.Unstructured:
+		addContent(m.sink, value.Object)
+		return
+	case *v1alpha1.ArgValue:
+		written, err := value.MarshalYAML()
+		if err != nil {
+			m.fail()
+			return
+		}
+		addNode(m.sink, written)
+		return
+	case *meta.URL:
+		addURL(m.sink, value.URL)
+		return
+	case *v1alpha1.Endpoint:
+		addURL(m.sink, value.URL)
+		return
+	case *netip.Addr:
+		m.sink.add(value.Zone())
+		return
+	}
+	switch {
+	case v.Kind() == reflect.String:
+		if u, err := url.Parse(v.String()); err == nil && u.Host != "" {
+			addURL(m.sink, u)
+		}
+		m.sink.add(v.String())
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
+		m.sink.add(string(v.Bytes()))
+	case v.Kind() == reflect.Interface:
+		addContent(m.sink, v.Interface())
+	default:
+		m.sink.add(string(encode(v)))
+	}
 }
 
 // replace writes a fingerprint, or an origin with one, where a value stood.
@@ -102,44 +164,32 @@ func (m *masker) replace(v reflect.Value, replacement string) {
 	}
 	switch value := v.Addr().Interface().(type) {
 	case *v1alpha1.Unstructured:
-		m.secrets.addContent(value.Object)
 		*value = v1alpha1.Unstructured{Object: map[string]any{"hidden": replacement}}
 		return
 	case *v1alpha1.ArgValue:
-		written, err := value.MarshalYAML()
-		if err != nil {
-			m.fail()
-			return
-		}
-		m.secrets.addNode(written)
 		*value = v1alpha1.NewArgValue(replacement, nil)
 		return
 	case *meta.URL:
-		m.secrets.addURL(value.URL)
 		value.URL = m.url(replacement)
 		return
 	case *v1alpha1.Endpoint:
-		m.secrets.addURL(value.URL)
 		value.URL = m.url(replacement)
+		return
+	case *netip.Addr:
+		_, zone, _ := strings.Cut(replacement, "%")
+		*value = value.WithZone(zone)
 		return
 	}
 	switch {
 	case v.Kind() == reflect.String:
-		text := v.String()
-		if u, err := url.Parse(text); err == nil && u.Host != "" {
-			m.secrets.addURL(u)
-		}
-		m.secrets.add(text)
 		v.SetString(replacement)
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
-		m.secrets.add(string(v.Bytes()))
 		v.SetBytes([]byte(replacement))
 		if m.encoded == nil {
 			m.encoded = make(map[string]string)
 		}
 		m.encoded[base64.StdEncoding.EncodeToString([]byte(replacement))] = replacement
 	case v.Kind() == reflect.Interface:
-		m.secrets.addContent(v.Interface())
 		v.Set(reflect.ValueOf(replacement))
 	default:
 		m.fail()

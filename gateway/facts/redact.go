@@ -72,7 +72,8 @@ func (r *Redactor) prepare(d Digester, asked, active []byte) error {
 	if len(problems) > 0 {
 		return errors.New(problems[0].Message)
 	}
-	changes, err := changesOf(ctx, d, current, next)
+	view := viewer{digester: d, known: knownOf(next, current)}
+	changes, err := changesOf(ctx, view, current, next)
 	if err != nil {
 		return err
 	}
@@ -90,11 +91,11 @@ func (r *Redactor) prepare(d Digester, asked, active []byte) error {
 	if r.clear, err = textdiff.Diff(before, after); err != nil {
 		return err
 	}
-	hiddenBefore, err := encodeHidden(d, current, r.secrets)
+	hiddenBefore, err := encodeHidden(view, current, r.secrets)
 	if err != nil {
 		return err
 	}
-	hiddenAfter, err := encodeHidden(d, next, r.secrets)
+	hiddenAfter, err := encodeHidden(view, next, r.secrets)
 	if err != nil {
 		return err
 	}
@@ -110,8 +111,13 @@ func (r *Redactor) Err() error {
 	return r.err
 }
 
+// maxWords is how many bytes of a node's own words are looked through; of more nothing is
+// shown. Diffs do not count: none of the node's is shown.
+const maxWords = 64 << 10
+
 // Text is a node's words without secrets: an error message, or the mode details of an
-// answer. It is empty for an empty text.
+// answer. It is empty for an empty text. Characters that nobody sees, or that turn the
+// direction of text, are written as escapes.
 func (r *Redactor) Text(text string) string {
 	if text == "" {
 		return ""
@@ -120,6 +126,9 @@ func (r *Redactor) Text(text string) string {
 		return hiddenText + "\n(" + r.err.Error() + ")"
 	}
 	head, kind := cutDiff(text)
+	if len(head) > maxWords {
+		return hiddenText
+	}
 	out := r.secrets.scrub(head)
 	switch kind {
 	case noDiff:
@@ -133,7 +142,7 @@ func (r *Redactor) Text(text string) string {
 	if r.secrets.left(out) {
 		return hiddenText
 	}
-	return out
+	return visibleText(out)
 }
 
 // whole is the dry-run diff. The node's own must be the one computed here, or the
@@ -187,8 +196,8 @@ func encodeClear(p *parsed) (string, error) {
 }
 
 // encodeHidden masks a configuration in place and writes it.
-func encodeHidden(d Digester, p *parsed, s *secrets) (string, error) {
-	m := masker{digester: d, secrets: s}
+func encodeHidden(view viewer, p *parsed, s *secrets) (string, error) {
+	m := masker{view: view, sink: s}
 	for _, document := range p.documents {
 		m.document(document)
 	}
@@ -215,7 +224,7 @@ func RedactConfig(text []byte, d Digester) (out string, err error) {
 		return "", errors.New("redacting configuration: " + problems[0].Message)
 	}
 	s := &secrets{}
-	hidden, err := encodeHidden(d, p, s)
+	hidden, err := encodeHidden(viewer{digester: d, known: knownOf(p)}, p, s)
 	if err != nil {
 		return "", err
 	}
@@ -226,5 +235,5 @@ func RedactConfig(text []byte, d Digester) (out string, err error) {
 	if s.left(hidden) {
 		return "", errors.New("redacting configuration: a secret was left")
 	}
-	return hidden, nil
+	return visibleText(hidden), nil
 }

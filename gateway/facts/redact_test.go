@@ -194,7 +194,7 @@ func TestNoCanaryOfAnyDocumentKindIsShown(t *testing.T) {
 			before := &parsed{documents: []config.Document{emptyDocument(t, kind)}}
 			after := &parsed{documents: []config.Document{document}}
 
-			changes, err := changesOf(t.Context(), d, before, after)
+			changes, err := changesOf(t.Context(), viewer{digester: d}, before, after)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,7 +207,7 @@ func TestNoCanaryOfAnyDocumentKindIsShown(t *testing.T) {
 				t.Fatal("the canaries are not in the document's own text: the test proves nothing")
 			}
 			s := &secrets{}
-			hidden, err := encodeHidden(d, after, s)
+			hidden, err := encodeHidden(viewer{digester: d}, after, s)
 			if err != nil {
 				t.Fatalf("masking: %v", err)
 			}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"net/url"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,38 +22,74 @@ import (
 const longest = 256
 
 // show is a value as a policy may see it: booleans, numbers, enums and addresses as
-// they are, texts as the field's visibility says, everything else a fingerprint.
-func show(d Digester, kind, field string, v reflect.Value) any {
+// they are, texts as the field's visibility says unless the same text is masked
+// elsewhere, everything else a fingerprint.
+func (w viewer) show(kind, field string, v reflect.Value) any {
 	if number, ok := plainNumber(v); ok {
 		return number
 	}
 	if (v.Kind() == reflect.String || v.Kind() == reflect.Slice) && v.Len() == 0 {
 		return ""
 	}
-	masked := func() any { return d.Fingerprint(encode(v)) }
+	masked := func() any { return w.fingerprint(encode(v)) }
 	text, typed, ok := textOf(v)
-	if !ok || len(text) > longest || strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) >= 0 {
+	if !ok || len(text) > longest || !printable(text) {
 		return masked()
 	}
 	if typed {
-		return text
+		return w.typed(text)
 	}
 	switch visibilityOf(kind, field) {
 	case shown:
-		if looksSecret(field, text) {
+		if looksSecret(field, text) || w.known.hides(text) {
 			return masked()
 		}
 		return text
 	case numeric:
-		if strings.Trim(text, "-0123456789 \t") != "" {
+		if !setting(text) {
 			return masked()
 		}
 		return text
 	case origin:
-		return showOrigin(d, text)
+		return w.origin(text)
 	default:
 		return masked()
 	}
+}
+
+// maxZone is the longest name of a network interface in bytes.
+const maxZone = 15
+
+// typed is a text whose type makes it harmless, but for the zone of an IPv6 address, in
+// which anything may stand.
+func (w viewer) typed(text string) any {
+	at := strings.IndexByte(text, '%')
+	if at < 0 {
+		return text
+	}
+	zone := text[at+1:]
+	if len(zone) > maxZone || w.known.hides(zone) {
+		return text[:at+1] + w.fingerprint([]byte(zone))
+	}
+	return text
+}
+
+// setting is true for what the kernel's and the kubelet's settings are shown by: up to
+// four integers, or one word of a fixed list. Anything else may be a key.
+func setting(text string) bool {
+	if slices.Contains(settingWords(), text) {
+		return true
+	}
+	numbers := strings.Fields(text)
+	if len(numbers) == 0 || len(numbers) > 4 {
+		return false
+	}
+	for _, number := range numbers {
+		if _, err := strconv.ParseInt(number, 10, 64); err != nil || number[0] == '+' {
+			return false
+		}
+	}
+	return true
 }
 
 // plainNumber takes booleans and numbers whose type says no more than that.
@@ -103,6 +141,13 @@ func textOf(v reflect.Value) (text string, typed, ok bool) {
 		return fmt.Sprint(uint64(*value)), true, true
 	case *network.PortRange:
 		return value.String(), true, true
+	case *v1alpha1.ArgValue:
+		written, err := value.MarshalYAML()
+		node, isNode := written.(*yaml.Node)
+		if err != nil || !isNode || node.Kind != yaml.ScalarNode {
+			return "", false, false
+		}
+		return node.Value, false, true
 	case *v1alpha1.InstallDiskSizeMatcher:
 		written, err := value.MarshalYAML()
 		text, isText := written.(string)
@@ -118,25 +163,28 @@ func textOf(v reflect.Value) (text string, typed, ok bool) {
 	}
 }
 
-// showOrigin shows where a URL or host:port leads and hides what else is in it: user
+// origin shows where a URL or host:port leads and hides what else is in it: user
 // names, passwords, paths and queries carry tokens.
-func showOrigin(d Digester, text string) any {
+func (w viewer) origin(text string) any {
 	if text == "" {
 		return ""
 	}
-	hidden := d.Fingerprint([]byte(text))
+	hidden := w.fingerprint([]byte(text))
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme == "" {
-		if strings.Trim(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:[]") == "" && !looksSecret("", text) {
+		if strings.Trim(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:[]") == "" && !looksSecret("", text) && !w.known.hides(text) {
 			return text
 		}
 		return hidden
 	}
-	if looksSecret("", u.Host) {
+	if looksSecret("", u.Host) || w.known.hides(u.Host) {
 		return hidden
 	}
 	shown := u.Scheme + "://" + u.Host
 	if shown == text || shown+"/" == text {
+		if w.known.hides(text) {
+			return hidden
+		}
 		return text
 	}
 	return shown + "/" + hidden
@@ -161,18 +209,4 @@ func encode(v reflect.Value) []byte {
 		return fmt.Appendf(nil, "%#v", v.Interface())
 	}
 	return out
-}
-
-// safeKey is a map key or document name as it may be shown: a name or a fingerprint.
-func safeKey(d Digester, key string) string {
-	if key == "" || len(key) > maxName+64 || looksSecret("", key) ||
-		strings.IndexFunc(key, func(r rune) bool {
-			return r <= ' ' || r > '~' || strings.ContainsRune("\"'`\\<>{}|^;&$", r)
-		}) >= 0 {
-		if key == "" {
-			return ""
-		}
-		return d.Fingerprint([]byte(key))
-	}
-	return key
 }

@@ -7,7 +7,7 @@ const (
 	masked  visibility = iota // a fingerprint
 	shown                     // as it is, unless it has the look of key material
 	origin                    // a URL's scheme, host and port; the rest is a fingerprint
-	numeric                   // as it is when it is numbers, else a fingerprint
+	numeric                   // as it is when it is integers or a fixed word, else a fingerprint
 )
 
 // visible is the allow-list, "Kind:field"; it is never written after it is made.
@@ -61,10 +61,21 @@ func originFields() []string {
 	}
 }
 
-// numericFields hold kernel settings. Policies need the numbers; some settings are keys.
+// numericFields hold settings of the kernel and the kubelet. Policies need their numbers;
+// some settings are keys.
 func numericFields() []string {
 	return []string{
+		"v1alpha1:machine.kubelet.extraArgs",
 		"v1alpha1:machine.sysctls",
 		"v1alpha1:machine.sysfs",
+	}
+}
+
+// settingWords are the words such a setting may be shown by: names of schedulers and
+// governors that the kernel knows, and nothing a person chooses.
+func settingWords() []string {
+	return []string{
+		"always", "bbr", "bfq", "conservative", "cubic", "defer", "defer+madvise", "false", "fq", "fq_codel", "kyber", "madvise",
+		"mq-deadline", "never", "none", "ondemand", "performance", "pfifo_fast", "powersave", "reno", "schedutil", "true",
 	}
 }

@@ -226,7 +226,6 @@ func maskedFields() []string {
 		"v1alpha1:machine.install.extraKernelArgs",
 		"v1alpha1:machine.kernel.modules.parameters",
 		"v1alpha1:machine.kubelet.credentialProviderConfig",
-		"v1alpha1:machine.kubelet.extraArgs",
 		"v1alpha1:machine.kubelet.extraConfig",
 		"v1alpha1:machine.kubelet.extraMounts.options",
 		"v1alpha1:machine.logging.destinations.extraTags",

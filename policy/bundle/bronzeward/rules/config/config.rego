@@ -86,9 +86,9 @@ deny contains found if {
 deny contains found if {
 	input.call.class == "apply"
 	some place, entries in added
-	entries > data.bronzeward.config.limits.new_entries
+	entries > limit_new_entries
 	found := finding.because(rego.metadata.rule(), sprintf("%s gains %d entries at once, more than %d: so many stop the node", [
-		named(place), entries, data.bronzeward.config.limits.new_entries,
+		named(place), entries, limit_new_entries,
 	]))
 }
 
@@ -103,11 +103,11 @@ deny contains found if {
 deny contains found if {
 	input.call.class == "apply"
 	judging
-	count(input.config.changes) > data.bronzeward.config.limits.new_total
+	count(input.config.changes) > limit_new_total
 	entries := count([1 | some item in input.config.changes; item.before == null])
-	entries > data.bronzeward.config.limits.new_total
+	entries > limit_new_total
 	found := finding.because(rego.metadata.rule(), sprintf("the configuration gains %d entries at once, more than %d: so many stop the node", [
-		entries, data.bronzeward.config.limits.new_total,
+		entries, limit_new_total,
 	]))
 }
 
@@ -120,9 +120,9 @@ deny contains found if {
 deny contains found if {
 	input.call.class == "apply"
 	judging
-	count(input.config.documents) > data.bronzeward.config.limits.new_entries
+	count(input.config.documents) > limit_new_entries
 	found := finding.because(rego.metadata.rule(), sprintf("the configuration has %d documents, more than %d", [
-		count(input.config.documents), data.bronzeward.config.limits.new_entries,
+		count(input.config.documents), limit_new_entries,
 	]))
 }
 
@@ -135,7 +135,7 @@ deny contains found if {
 deny contains finding.because(rego.metadata.rule(), "the configuration changes more than can be judged at once") if {
 	input.call.class == "apply"
 	judging
-	count(input.config.changes) >= data.bronzeward.config.limits.changes
+	count(input.config.changes) >= limit_changes
 }
 
 # METADATA
@@ -217,9 +217,11 @@ places[meaning] contains place if {
 # description: By meaning, the places that no stance in the data lets through, as a message names them.
 refused[meaning] := listed(found) if {
 	some meaning, found in places
-	not meaning in data.bronzeward.config.allowed
+	not passes(meaning)
 	not data.bronzeward.config.approvals[meaning]
 }
+
+passes(meaning) if meaning in data.bronzeward.config.allowed
 
 # METADATA
 # scope: document
@@ -284,3 +286,16 @@ listed(found) := sprintf("%s and %d more", [concat(", ", array.slice(names, 0, 3
 	count(found) > 3
 	names := [named(place) | some place in found]
 }
+
+# What the data do not say is none at all: a limit that is missing lets nothing through.
+default limit_new_entries := 0
+
+limit_new_entries := data.bronzeward.config.limits.new_entries
+
+default limit_new_total := 0
+
+limit_new_total := data.bronzeward.config.limits.new_total
+
+default limit_changes := 0
+
+limit_changes := data.bronzeward.config.limits.changes

@@ -76,41 +76,6 @@ test_kinds[name] if {
 	sample.codes(config.deny) == {code} with input as document(name)
 }
 
-test_ordinary_changes_pass[path] if {
-	some path, key in {
-		"machine.nodeLabels": ".a",
-		"machine.nodeAnnotations": `["example.com/a"]`,
-		"machine.nodeTaints": ".a",
-		"machine.sysctls": `["vm.swappiness"]`,
-		"machine.sysfs": `["module.x.parameters.y"]`,
-		"machine.kubelet.extraArgs": ".v",
-	}
-	count(config.deny) == 0 with input as changing([sample.change("v1alpha1", concat("", [path, key]), path)])
-}
-
-keys := {
-	`machine.sysctls["kernel.panic"]`: "BW-CONFIG-040",
-	`machine.sysctls["vm/panic_on_oom"]`: "BW-CONFIG-040",
-	`machine.sysctls["vm/../kernel/core_pattern"]`: "BW-CONFIG-040",
-	`machine.sysctls["net.ipv6.conf.eth0.disable_ipv6"]`: "BW-CONFIG-040",
-	`machine.sysctls["vm.overcommit_memory"]`: "BW-CONFIG-040",
-	`machine.sysctls`: "BW-CONFIG-040",
-	`machine.sysfs["module.kernel.parameters.panic"]`: "BW-CONFIG-040",
-	`machine.kubelet.extraArgs["anonymous-auth"]`: "BW-CONFIG-041",
-	`machine.kubelet.extraArgs`: "BW-CONFIG-041",
-	`machine.nodeLabels["node-role.kubernetes.io/control-plane"]`: "BW-CONFIG-042",
-}
-
-test_keys[path] if {
-	some path, code in keys
-	sample.codes(config.deny) == {code} with input as changing([sample.change("v1alpha1", path, split(path, "[")[0])])
-}
-
-test_an_empty_map_of_parameters_passes if {
-	item := object.union(sample.change("v1alpha1", "machine.sysctls", "machine.sysctls"), {"after": {}})
-	count(config.deny) == 0 with input as changing([item])
-}
-
 test_entries_of_separate_documents_are_counted_by_kind if {
 	items := [sample.change("LinkConfig/eth0", sprintf("addresses[%d].address", [i]), "addresses.address") | some i in numbers.range(1, 501)]
 	"BW-CONFIG-005" in sample.codes(config.deny) with input as sample.patched({
@@ -184,6 +149,11 @@ test_a_meaning_passes_once_data_allows_it if {
 	count(config.deny) == 0 with input as document("ResolverConfig") with data.bronzeward.config.allowed as ["resolving"]
 }
 
+test_no_meaning_passes_without_the_list_of_those_that_do if {
+	config_ := object.remove(data.bronzeward.config, ["allowed"])
+	sample.codes(config.deny) == {"BW-CONFIG-017"} with input as document("ResolverConfig") with data.bronzeward.config as config_
+}
+
 test_the_refusal_names_where if {
 	some found in config.deny with input as changing([sample.change("NetworkRuleConfig/in", "ingress", "ingress"), sample.change("NetworkRuleConfig/out", "", "")])
 	endswith(found.message, ": NetworkRuleConfig/in, NetworkRuleConfig/out")
@@ -193,4 +163,9 @@ test_the_refusal_names_three_and_counts_the_rest if {
 	items := [sample.change(sprintf("VolumeConfig/v%d", [i]), "x", "x") | some i in numbers.range(1, 5)]
 	some found in config.deny with input as changing(items)
 	contains(found.message, "and 2 more")
+}
+
+test_missing_limits_let_nothing_through if {
+	found := sample.codes(config.deny) with input as sample.apply with data.bronzeward.config.limits as {}
+	{"BW-CONFIG-006", "BW-CONFIG-007"} - found == set()
 }

@@ -107,17 +107,26 @@ deny contains found if {
 }
 
 # METADATA
-# title: maintenance
-# description: In maintenance Talos asks nobody who they are and ignores the mode.
+# title: the stage
+# description: |
+#   In maintenance Talos asks nobody who they are and ignores the mode, and on its way down
+#   a machine may keep half of a change. Only stages that data names take an apply.
 # custom:
 #   code: BW-TARGET-010
-#   hint: ""
+#   hint: talosctl -n {machine} get machinestatus
 deny contains found if {
 	input.call.class == "apply"
 	change.final
-	input.evidence.stage in {"maintenance", "installing", "upgrading", "resetting", "rebooting", "shutting-down", "shutting_down", "shuttingdown", ""}
-	found := finding.because(rego.metadata.rule(), sprintf("%s is in stage %q, in which an apply does something else", [finding.machine, input.evidence.stage]))
+	is_object(input.evidence)
+	not up
+	found := finding.because(rego.metadata.rule(), sprintf("%s is in stage %q, and applies go to machines in stage %s only", [
+		finding.machine, object.get(input.evidence, "stage", ""), concat(" or ", data.bronzeward.supported.stages),
+	]))
 }
+
+up if input.evidence.stage in data.bronzeward.supported.stages
+
+served if input.evidence.minor in data.bronzeward.supported.minors
 
 # METADATA
 # title: the Talos minor is not supported
@@ -129,7 +138,7 @@ deny contains found if {
 	input.call.class == "apply"
 	change.final
 	input.evidence.type
-	not input.evidence.minor in data.bronzeward.supported.minors
+	not served
 	found := finding.because(rego.metadata.rule(), sprintf("%s runs Talos %s, and applies are judged for %s only", [finding.machine, input.evidence.version, concat(", ", data.bronzeward.supported.minors)]))
 }
 

@@ -27,6 +27,10 @@ cases := {
 	"a live control plane is refused": {"facts": {"/evidence/type": "controlplane"}, "want": {"BW-TARGET-009"}},
 	"maintenance is refused": {"facts": {"/evidence/stage": "maintenance"}, "want": {"BW-TARGET-010"}},
 	"an unknown stage is refused": {"facts": {"/evidence/stage": ""}, "want": {"BW-TARGET-010"}},
+	"Talos's own word for shutting down is refused": {"facts": {"/evidence/stage": "shutting down"}, "want": {"BW-TARGET-010"}},
+	"rebooting is refused": {"facts": {"/evidence/stage": "rebooting"}, "want": {"BW-TARGET-010"}},
+	"a stage nobody knows is refused": {"facts": {"/evidence/stage": "hibernating"}, "want": {"BW-TARGET-010"}},
+	"another case is another stage": {"facts": {"/evidence/stage": "Running"}, "want": {"BW-TARGET-010"}},
 	"booting passes, containers stay there": {"facts": {"/evidence/stage": "booting"}, "want": set()},
 	"another minor is refused": {"facts": {"/evidence/minor": "1.14"}, "want": {"BW-TARGET-011"}},
 	"another cluster's context is refused": {"facts": {"/call/cluster": "prod"}, "want": {"BW-TARGET-012"}},
@@ -36,4 +40,14 @@ cases := {
 test_target[name] if {
 	some name, c in cases
 	sample.codes(target.deny) == c.want with input as sample.patched(c.facts)
+}
+
+test_no_stage_at_all_is_refused if {
+	sample.codes(target.deny) == {"BW-TARGET-010"} with input as json.remove(sample.apply, ["evidence/stage"])
+}
+
+# The control: with the word among those that pass, the machine on its way down takes an apply.
+test_the_list_is_what_refuses_a_machine_going_down if {
+	going := sample.patched({"/evidence/stage": "shutting down"})
+	count(target.deny) == 0 with input as going with data.bronzeward.supported.stages as ["running", "shutting down"]
 }
