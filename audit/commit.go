@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // item is one row on its way.
@@ -42,11 +43,42 @@ func (b *Book) commitLoop() {
 				more = false
 			}
 		}
+		batch = b.gather(batch)
 		// Not the callers' contexts: one who leaves must not take the others' transaction along.
 		ctx, cancel := context.WithTimeout(context.Background(), b.cfg.BatchTimeout)
 		b.write(ctx, b.present(batch))
 		cancel()
 	}
+}
+
+// holdParked is how long outcomes that nobody waits for stay back for an entry, or for each
+// other: a transaction of their own for each would cost as much as the entry's did.
+const holdParked = 5 * time.Millisecond
+
+// gather waits a moment for more while a batch holds only what nobody waits for.
+func (b *Book) gather(batch []*item) []*item {
+	for _, it := range batch {
+		if !it.parked {
+			return batch
+		}
+	}
+	late := time.NewTimer(holdParked)
+	defer late.Stop()
+	for len(batch) < b.cfg.MaxBatch {
+		select {
+		case it, open := <-b.queue:
+			if !open {
+				return batch
+			}
+			batch = append(batch, it)
+			if !it.parked {
+				return batch
+			}
+		case <-late.C:
+			return batch
+		}
+	}
+	return batch
 }
 
 // present answers the items whose caller has gone and those that an earlier COMMIT made durable, and returns the others.

@@ -25,8 +25,8 @@ func ReadConfig(ctx context.Context, asked, active, persistent []byte, d Digeste
 type ReaderConfig struct {
 	// Digester makes digests and fingerprints. Required.
 	Digester Digester
-	// Cache is how many parsed active configurations are kept in memory by digest;
-	// zero keeps none. A kept one holds its machine's secrets, as the process does anyway.
+	// Cache is how many parsed configurations are kept in memory by digest; zero keeps
+	// none. A kept one holds its machine's secrets, as the process does anyway.
 	Cache int
 }
 
@@ -97,7 +97,7 @@ func (r *Reader) Read(ctx context.Context, asked, active, persistent []byte) (ou
 		}
 	}()
 
-	next, problems := r.load(ctx, asked)
+	next, problems := r.loadAsked(ctx, asked, out.Digest)
 	if len(problems) > 0 {
 		out.Problems = problems
 		out.Collections = estimate(asked)
@@ -150,10 +150,8 @@ const maxCached = 256 << 10
 
 // loadActive parses the machine's own configuration, or finds it parsed.
 func (r *Reader) loadActive(ctx context.Context, text []byte, digest string) (*parsed, error) {
-	if r.cache != nil {
-		if known, ok := r.cache.Get(digest); ok {
-			return known, nil
-		}
+	if known, ok := r.remembered(digest); ok {
+		return known, nil
 	}
 	out, problems := r.load(ctx, text)
 	if len(problems) > 0 {
@@ -162,10 +160,34 @@ func (r *Reader) loadActive(ctx context.Context, text []byte, digest string) (*p
 	if out.main == nil {
 		return nil, errors.New("it has no v1alpha1 document")
 	}
+	r.remember(digest, text, out)
+	return out, nil
+}
+
+// loadAsked parses a text that is asked for, or finds it parsed: the dry run before an
+// apply asks for the same, and what is applied is the active one of the next.
+func (r *Reader) loadAsked(ctx context.Context, text []byte, digest string) (*parsed, []policy.Problem) {
+	if known, ok := r.remembered(digest); ok {
+		return known, nil
+	}
+	out, problems := r.load(ctx, text)
+	if len(problems) == 0 && out.main != nil {
+		r.remember(digest, text, out)
+	}
+	return out, problems
+}
+
+func (r *Reader) remembered(digest string) (*parsed, bool) {
+	if r.cache == nil {
+		return nil, false
+	}
+	return r.cache.Get(digest)
+}
+
+func (r *Reader) remember(digest string, text []byte, out *parsed) {
 	if r.cache != nil && len(text) <= maxCached {
 		r.cache.Add(digest, out)
 	}
-	return out, nil
 }
 
 // runningMetal is the strictest machine an apply through the gateway can meet: a
