@@ -107,6 +107,9 @@ func (a *Acts) Account(ctx context.Context, by Actor, id uuid.UUID, landed bool,
 	if err != nil {
 		return audit.Receipt{}, err
 	}
+	if attempt.State != control.StateUnresolved {
+		return audit.Receipt{}, fmt.Errorf("attempt %s is %s; only an unresolved one can be accounted for", id, attempt.State)
+	}
 	if _, err := a.observe(ctx, by, ActAttemptsAccount, attempt.MachineName); err != nil {
 		return audit.Receipt{}, err
 	}

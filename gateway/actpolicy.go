@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -41,6 +42,9 @@ func (a *Acts) Activate(ctx context.Context, by Actor, b *policy.Bundle) (audit.
 	return receipt, denied(err, said)
 }
 
+// ErrLockOut means that a law would shut out whoever brings it, and was not made live.
+var ErrLockOut = errors.New("this law locks out whoever brings it")
+
 // mayActivateAgain refuses a law under which whoever brings it could not bring another:
 // it would lock everybody out of the law.
 func mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle, now time.Time) error {
@@ -52,8 +56,8 @@ func mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle, now time.
 		Version: policy.FactsVersion, Act: ActPolicyActivate, Caller: actorFacts(by), Subject: b.Revision(), Now: now,
 	})
 	if !d.Allow {
-		return fmt.Errorf("%w: under this law %s could not activate another one (%s); the live law stays",
-			control.ErrInvalid, by.Caller.Subject, strings.Join(d.Codes(), ", "))
+		return fmt.Errorf("%w: %s, in %s, could not activate another one (%s); give one of these groups the role policy-admin in role_bindings. The live law stays",
+			ErrLockOut, by.Caller.Subject, strings.Join(by.Caller.Groups, ", "), strings.Join(d.Codes(), ", "))
 	}
 	return nil
 }

@@ -59,8 +59,8 @@ type decisionsListCmd struct {
 	Digest  string        `help:"Only decisions about this configuration digest."`
 	Attempt string        `help:"Only the decision of this attempt."`
 	Since   time.Duration `help:"Only the last so much time, such as 24h."`
-	From    time.Time     `help:"Only from this time on (RFC 3339)."`
-	Until   time.Time     `help:"Only before this time (RFC 3339)."`
+	From    string        `help:"Only from this time on: 2026-11-30T08:00:00Z, or a day, 2026-11-30, in your zone."`
+	Until   string        `help:"Only before this time, written like --from."`
 	Limit   int           `default:"50" help:"At most this many, up to 1000."`
 	Oldest  bool          `help:"Oldest first."`
 	After   string        `help:"Continue after this cursor, as printed by the page before."`
@@ -69,7 +69,13 @@ type decisionsListCmd struct {
 func (d *decisionsListCmd) filter() (audit.Filter, error) {
 	f := audit.Filter{
 		Machine: d.Machine, Cluster: d.Cluster, Subject: d.Subject, Issuer: d.Issuer, Class: d.Class, Verdict: audit.Verdict(d.Verdict),
-		Kind: audit.Kind(d.Kind), Code: d.Code, Digest: d.Digest, Since: d.From, Until: d.Until, Method: fullMethod(d.Method),
+		Kind: audit.Kind(d.Kind), Code: d.Code, Digest: d.Digest, Method: fullMethod(d.Method),
+	}
+	var errs [2]error
+	f.Since, errs[0] = momentOf("--from", d.From)
+	f.Until, errs[1] = momentOf("--until", d.Until)
+	if err := errors.Join(errs[:]...); err != nil {
+		return f, usageError{err}
 	}
 	if d.Since > 0 {
 		f.Since = time.Now().Add(-d.Since)
@@ -85,6 +91,20 @@ func (d *decisionsListCmd) filter() (audit.Filter, error) {
 		return f, usageError{fmt.Errorf("these filters find nothing: %w", err)}
 	}
 	return f, nil
+}
+
+// momentOf reads a time or a day; an empty text is the zero time.
+func momentOf(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	if t, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
+		return t, nil
+	}
+	return time.Time{}, fmt.Errorf("%s %q is neither a time such as 2026-11-30T08:00:00Z nor a day such as 2026-11-30", flag, text)
 }
 
 // fullMethod completes a bare method name: almost all are MachineService's.

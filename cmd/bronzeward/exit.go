@@ -54,7 +54,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, errChanged):
 		return exitChanged
-	case errors.As(err, &denied), errors.As(err, &refused), errors.As(err, &act):
+	case errors.Is(err, gateway.ErrLockOut), errors.As(err, &denied), errors.As(err, &refused), errors.As(err, &act):
 		return exitDenied
 	case errors.As(err, &away), upstream.ClassOf(err) == upstream.ClassUnreachable,
 		errors.Is(err, control.ErrUnavailable), errors.Is(err, audit.ErrUnavailable):

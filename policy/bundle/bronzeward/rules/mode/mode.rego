@@ -15,7 +15,7 @@ import data.bronzeward.lib.finding
 # custom:
 #   code: BW-MODE-001
 #   hint: talosctl -n {machine} apply-config --mode=no-reboot -f FILE
-deny contains finding.because(rego.metadata.rule(), "mode reboot, or no mode, which Talos takes for the same, restarts the machine; only no-reboot is forwarded") if {
+deny contains finding.because(rego.metadata.rule(), "mode reboot (an apply without a mode is the same to Talos) restarts the machine; only no-reboot is forwarded") if {
 	input.call.class == "apply"
 	not input.call.mode_given == true
 }
