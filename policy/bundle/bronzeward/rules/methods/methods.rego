@@ -90,7 +90,7 @@ deny contains found if {
 # description: A credential made by the node would be a way round the gateway.
 # custom:
 #   code: BW-METHODS-003
-#   hint: ""
+#   hint: a kubeconfig comes from the cluster's own sign-in, and talosctl works with the talosconfig you have
 deny contains found if {
 	input.call.class == "mint"
 	found := finding.because(rego.metadata.rule(), sprintf("%s hands out a credential that goes round this gateway", [input.call.method]))
@@ -124,7 +124,7 @@ deny contains found if {
 # description: Files, snapshots and packets may hold anything.
 # custom:
 #   code: BW-METHODS-006
-#   hint: ""
+#   hint: ask a policy-admin to name the method in permissions for a role of yours
 deny contains found if {
 	input.call.class == "sensitive-read"
 	not allowed
@@ -136,7 +136,7 @@ deny contains found if {
 # description: These make the node dial what the caller names.
 # custom:
 #   code: BW-METHODS-007
-#   hint: ""
+#   hint: ask a policy-admin to give a role of yours the class egress in permissions
 deny contains found if {
 	input.call.class == "egress"
 	not allowed
@@ -160,7 +160,7 @@ deny contains found if {
 # description: None of the caller's roles has the class.
 # custom:
 #   code: BW-METHODS-009
-#   hint: ""
+#   hint: ask an operator, or be in a group that role_bindings gives the role
 deny contains found if {
 	input.call.class in {"read", "apply"}
 	not allowed
