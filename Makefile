@@ -108,7 +108,7 @@ verify/size:
 	@.ci/no-long-files
 
 .PHONY: ci
-ci: verify test test/race ## what continuous integration runs
+ci: verify test test/race scenarios ## what continuous integration runs
 
 .PHONY: clean
 clean: ## remove what was built and the demo's files; the cache stays

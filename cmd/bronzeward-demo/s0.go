@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"bronzeward/fixtures/gatewaypki"
 	"bronzeward/fixtures/idp"
@@ -179,7 +180,7 @@ func s0Walk(ctx context.Context, s *stage, w *world.World, db *pgx.Conn) error {
 			if err != nil {
 				return err
 			}
-			_, err = oneCall(ctx, conn, name, nil, "node", "worker-1")
+			_, err = oneCall(ctx, conn, name, walkRequests[name], "node", "worker-1")
 			code := codeOf(err)
 			counts[code]++
 			if err := walkVerdict(person, m, code); err != nil {
@@ -201,7 +202,18 @@ func s0Walk(ctx context.Context, s *stage, w *world.World, db *pgx.Conn) error {
 	return sameControlRows(ctx, db, before)
 }
 
-// walkVerdict says what an empty request of a method may get.
+// walkRequests are the requests of the methods that take no empty one: an exact path,
+// field 1 of ReadRequest and CopyRequest (Talos api/machine/machine.proto).
+var walkRequests = map[string][]byte{
+	"/machine.MachineService/Read": pathRequest("/etc/os-release"),
+	"/machine.MachineService/Copy": pathRequest("/etc"),
+}
+
+func pathRequest(path string) []byte {
+	return protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), path)
+}
+
+// walkVerdict says what such a request, empty for most methods, may get.
 func walkVerdict(person string, m facts.Method, code string) error {
 	reads := m.Class == policy.ClassRead && m.In(facts.SupportedMinor)
 	switch {
