@@ -112,11 +112,11 @@ func (a *Acts) decide(ctx context.Context, st control.Stamp, f *policy.Act, firs
 		return policy.Deny("BW-POLICY-001", "no policy is live", "bronzeward policy activate DIR")
 	}
 	if a.Judge.Revision() != revision {
-		return missingLaw(revision)
+		return overtaken(revision)
 	}
 	d := a.Judge.DecideAct(ctx, f)
 	if d.Revision != revision {
-		return missingLaw(revision)
+		return overtaken(revision)
 	}
 	if d.Allow && d.Approvals.Required > 0 {
 		// Nobody can agree to an act yet, so what needs agreement is refused.
@@ -128,6 +128,12 @@ func (a *Acts) decide(ctx context.Context, st control.Stamp, f *policy.Act, firs
 		return policy.Deny("BW-INVARIANT-001", "this identity is revoked", "")
 	}
 	return d
+}
+
+// overtaken refuses an act whose law stopped being the live one while it was prepared.
+func overtaken(revision string) policy.Decision {
+	return policy.Deny("BW-POLICY-001", fmt.Sprintf("policy %.12s became live while this act was being judged", revision),
+		"the same command again")
 }
 
 func (a *Acts) load(ctx context.Context, revision string) error {
