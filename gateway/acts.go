@@ -137,13 +137,9 @@ func overtaken(revision string) policy.Decision {
 }
 
 func (a *Acts) load(ctx context.Context, revision string) error {
-	archive, err := a.Store.Bundle(ctx, revision)
+	bundle, err := storedLaw(ctx, a.Store, revision)
 	if err != nil {
-		return fmt.Errorf("reading the live policy: %w", err)
-	}
-	bundle, err := policy.Open(archive)
-	if err != nil {
-		return fmt.Errorf("opening the live policy: %w", err)
+		return err
 	}
 	return a.Judge.Use(ctx, bundle)
 }

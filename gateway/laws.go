@@ -56,6 +56,20 @@ func missingLaw(revision string) policy.Decision {
 		"bronzeward policy status")
 }
 
+// storedLaw is the bundle that the database has under this revision. Whether it is that
+// revision is the caller's to check.
+func storedLaw(ctx context.Context, store *control.Store, revision string) (*policy.Bundle, error) {
+	archive, err := store.Bundle(ctx, revision)
+	if err != nil {
+		return nil, fmt.Errorf("reading bundle %s: %w", revision, err)
+	}
+	bundle, err := policy.Open(archive)
+	if err != nil {
+		return nil, fmt.Errorf("opening bundle %s: %w", revision, err)
+	}
+	return bundle, nil
+}
+
 // load brings the live revision into the engine. The last good one stays when it fails,
 // and decides nothing: judge compares revisions.
 func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
@@ -65,13 +79,9 @@ func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
 		return nil
 	}
 	err := func() error {
-		archive, err := g.store.Bundle(ctx, revision)
+		bundle, err := storedLaw(ctx, g.store, revision)
 		if err != nil {
-			return fmt.Errorf("reading bundle %s: %w", revision, err)
-		}
-		bundle, err := policy.Open(archive)
-		if err != nil {
-			return fmt.Errorf("opening bundle %s: %w", revision, err)
+			return err
 		}
 		if bundle.Revision() != revision {
 			return fmt.Errorf("bundle %s is stored under the name %s", bundle.Revision(), revision)

@@ -54,12 +54,9 @@ var migrated = pgtest.Template{Name: "gateway_room", Prepare: func(ctx context.C
 	if err != nil {
 		return err
 	}
-	for sql, args := range map[string][]any{
-		"insert into control.bundles (revision, content, entry_id) values ($1, $2, gen_random_uuid())": {law.bundle.Revision(), law.bundle.Bytes()},
-	} {
-		if _, err := conn.Exec(ctx, sql, args...); err != nil {
-			return err
-		}
+	if _, err := conn.Exec(ctx, "insert into control.bundles (revision, content, entry_id) values ($1, $2, gen_random_uuid())",
+		law.bundle.Revision(), law.bundle.Bytes()); err != nil {
+		return err
 	}
 	_, err = conn.Exec(ctx, "update control.live_bundle set revision = $1, counter = 1", law.bundle.Revision())
 	return err

@@ -1,9 +1,7 @@
 package control
 
 import (
-	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"bronzeward/fixtures/faults"
 )
 
 // What the proxy does with the next COMMIT.
@@ -94,7 +94,7 @@ func (p *proxy) serve(client net.Conn, socket string) {
 	}()
 	defer func() { server.Close(); <-done }()
 	for first := true; ; first = false {
-		message, err := readMessage(client, first)
+		message, err := faults.ReadMessage(client, first)
 		if err != nil {
 			return
 		}
@@ -116,19 +116,4 @@ func (p *proxy) serve(client net.Conn, socket string) {
 			return
 		}
 	}
-}
-
-// readMessage reads one frontend message whole; the first has no type byte.
-func readMessage(r io.Reader, first bool) ([]byte, error) {
-	head := make([]byte, 5)
-	if first {
-		head = head[:4]
-	}
-	if _, err := io.ReadFull(r, head); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(head[len(head)-4:])
-	body := make([]byte, n-4)
-	_, err := io.ReadFull(r, body)
-	return append(head, body...), err
 }
