@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
 
 	"bronzeward/audit"
 	"bronzeward/gateway/control"
-	"bronzeward/policy"
 )
 
 // AddMachines adds one or several machines, all or none.
-func (a *Acts) AddMachines(ctx context.Context, by Actor, list []control.NewMachine) (audit.Receipt, error) {
+func (a *Acts) AddMachines(ctx context.Context, by Actor, list []control.NewMachine, once *control.Once) (audit.Receipt, error) {
 	subject := fmt.Sprintf("%d machines", len(list))
 	if len(list) == 1 {
 		subject = list[0].Name
@@ -22,36 +22,40 @@ func (a *Acts) AddMachines(ctx context.Context, by Actor, list []control.NewMach
 	if err != nil {
 		return audit.Receipt{}, err
 	}
+	act.Once = once
+	var receipt audit.Receipt
 	if len(list) == 1 {
-		_, receipt, err := a.Store.AddMachine(ctx, list[0], act)
-		return receipt, denied(err, said)
+		_, receipt, err = a.Store.AddMachine(ctx, list[0], act)
+	} else {
+		receipt, err = a.Store.ImportMachines(ctx, list, act)
 	}
-	receipt, err := a.Store.ImportMachines(ctx, list, act)
-	return receipt, denied(err, said)
+	return receipt, a.replayed(ctx, by, ActMachinesAdd, subject, a.denied(ctx, err, said))
 }
 
 // UpdateMachine replaces a machine's addresses, port and labels.
-func (a *Acts) UpdateMachine(ctx context.Context, by Actor, name string, u control.MachineUpdate) (audit.Receipt, error) {
+func (a *Acts) UpdateMachine(ctx context.Context, by Actor, name string, u control.MachineUpdate, once *control.Once) (audit.Receipt, error) {
 	act, said, err := a.act(ctx, by, ActMachinesUpdate, name, "")
 	if err != nil {
 		return audit.Receipt{}, err
 	}
+	act.Once = once
 	receipt, err := a.Store.UpdateMachine(ctx, name, u, act)
-	return receipt, denied(err, said)
+	return receipt, a.replayed(ctx, by, ActMachinesUpdate, name, a.denied(ctx, err, said))
 }
 
 // Observe reads a machine and records what was seen. Nothing on the machine changes.
-func (a *Acts) Observe(ctx context.Context, by Actor, name string) (control.Observation, error) {
-	return a.observe(ctx, by, ActMachinesObserve, name)
+func (a *Acts) Observe(ctx context.Context, by Actor, name string, once *control.Once) (control.Observation, error) {
+	o, err := a.observe(ctx, by, ActMachinesObserve, name, once)
+	return o, a.replayed(ctx, by, ActMachinesObserve, name, err)
 }
 
 // observe records what is seen as part of another act: whoever may do that act may look.
-func (a *Acts) observe(ctx context.Context, by Actor, as, name string) (control.Observation, error) {
+func (a *Acts) observe(ctx context.Context, by Actor, as, name string, once *control.Once) (control.Observation, error) {
 	act, said, err := a.act(ctx, by, as, name, "")
 	if err != nil {
 		return control.Observation{}, err
 	}
-	act.Entry = named(ActMachinesObserve, act.Entry)
+	act.Entry, act.Once = named(ActMachinesObserve, act.Entry), once
 	machine, err := a.Store.GetMachine(ctx, name)
 	if err != nil {
 		return control.Observation{}, err
@@ -59,17 +63,20 @@ func (a *Acts) observe(ctx context.Context, by Actor, as, name string) (control.
 	began := time.Now()
 	e, err := a.Upstream.Observe(ctx, upstreamTarget(&machine))
 	if err != nil {
-		return control.Observation{}, fmt.Errorf("observing %s: %w", name, err)
+		return control.Observation{}, &refusedError{
+			status: codes.Unavailable, code: "BW-UPSTREAM-001",
+			message: fmt.Sprintf("machine %s cannot be read: %s", name, oneLine(err.Error())), hints: []string{"bronzeward machines show " + name},
+		}
 	}
 	o := control.Observation{
-		Began:    began,
+		Began: began, NotedSerial: machine.Serial,
 		Identity: control.Identity{NodeID: e.NodeID, ClusterID: e.ClusterID, SMBIOS: e.SMBIOS},
 		Version:  e.Version, Stage: e.Stage, Type: e.Type,
 		Active: a.Digester.Digest(e.Active.Text), Persistent: a.Digester.Digest(e.Persistent.Text),
 		ActiveVersion: versionPair(e.Active), PersistentVersion: versionPair(e.Persistent),
 	}
 	_, err = a.Store.RecordObservation(ctx, name, o, act)
-	return o, denied(err, said)
+	return o, a.denied(ctx, err, said)
 }
 
 // named records an act that is part of another one under its own name; which act it was
@@ -84,12 +91,12 @@ func named(name string, entry func(control.Stamp) audit.Entry) func(control.Stam
 
 // Pin fixes a machine's row to the identity it shows now; replace is needed when it is
 // pinned to another one.
-func (a *Acts) Pin(ctx context.Context, by Actor, name string, replace bool) (control.Identity, error) {
+func (a *Acts) Pin(ctx context.Context, by Actor, name string, replace bool, once *control.Once) (control.Identity, error) {
 	as := ActMachinesPin
 	if replace {
 		as = ActMachinesRepin
 	}
-	seen, err := a.observe(ctx, by, as, name)
+	seen, err := a.observe(ctx, by, as, name, nil)
 	if err != nil {
 		return control.Identity{}, err
 	}
@@ -97,38 +104,35 @@ func (a *Acts) Pin(ctx context.Context, by Actor, name string, replace bool) (co
 	if err != nil {
 		return control.Identity{}, err
 	}
+	act.Once = once
 	_, err = a.Store.PinMachine(ctx, name, seen.Identity, replace, act)
-	return seen.Identity, denied(err, said)
+	return seen.Identity, a.replayed(ctx, by, as, name, a.denied(ctx, err, said))
 }
 
 // Account settles an unresolved attempt by a person's judgement, on a fresh observation.
-func (a *Acts) Account(ctx context.Context, by Actor, id uuid.UUID, landed bool, reason string) (audit.Receipt, error) {
+func (a *Acts) Account(ctx context.Context, by Actor, id uuid.UUID, landed bool, reason string, once *control.Once) (audit.Receipt, error) {
 	attempt, err := a.Store.GetAttempt(ctx, id)
 	if err != nil {
 		return audit.Receipt{}, err
 	}
 	if attempt.State != control.StateUnresolved {
-		return audit.Receipt{}, fmt.Errorf("attempt %s is %s; only an unresolved one can be accounted for", id, attempt.State)
+		if once != nil {
+			if err := a.Store.Replayed(ctx, once, by.Caller.Issuer, by.Caller.Subject); err != nil {
+				return audit.Receipt{}, a.replayed(ctx, by, ActAttemptsAccount, id.String(), err)
+			}
+		}
+		return audit.Receipt{}, fmt.Errorf("%w: attempt %s is %s; only an unresolved one can be accounted for", control.ErrNotOwner, id, attempt.State)
 	}
-	if _, err := a.observe(ctx, by, ActAttemptsAccount, attempt.MachineName); err != nil {
+	if _, err := a.observe(ctx, by, ActAttemptsAccount, attempt.MachineName, nil); err != nil {
 		return audit.Receipt{}, err
 	}
 	act, said, err := a.act(ctx, by, ActAttemptsAccount, id.String(), "")
 	if err != nil {
 		return audit.Receipt{}, err
 	}
+	act.Once = once
 	receipt, err := a.Store.Account(ctx, control.Accounting{
 		AttemptID: id, Landed: landed, Reason: reason, Outcome: audit.Outcome{Caller: bookCaller(by.Caller)},
 	}, act)
-	return receipt, denied(err, said)
-}
-
-// Revoke takes a person's authority away for good.
-func (a *Acts) Revoke(ctx context.Context, by Actor, who policy.Person, reason string) (audit.Receipt, error) {
-	act, said, err := a.act(ctx, by, ActIdentitiesRevoke, who.Issuer+" "+who.Subject, "")
-	if err != nil {
-		return audit.Receipt{}, err
-	}
-	receipt, err := a.Store.RevokeIdentity(ctx, who, reason, act)
-	return receipt, denied(err, said)
+	return receipt, a.replayed(ctx, by, ActAttemptsAccount, id.String(), a.denied(ctx, err, said))
 }

@@ -28,7 +28,7 @@ func (a *Acts) Activate(ctx context.Context, by Actor, b *policy.Bundle) (audit.
 		return audit.Receipt{}, err
 	}
 	if receipt, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), save); err != nil {
-		return receipt, denied(err, said)
+		return receipt, a.denied(ctx, err, said)
 	}
 	if err := mayActivateAgain(ctx, by, b, snap.Now()); err != nil {
 		return audit.Receipt{}, err
@@ -39,7 +39,7 @@ func (a *Acts) Activate(ctx context.Context, by Actor, b *policy.Bundle) (audit.
 		return audit.Receipt{}, err
 	}
 	receipt, err := a.Store.ActivateBundle(ctx, b.Revision(), 0, activate)
-	return receipt, denied(err, said)
+	return receipt, a.denied(ctx, err, said)
 }
 
 // ErrLockOut means that a law would shut out whoever brings it, and was not made live.

@@ -31,6 +31,13 @@ const (
 	ActPolicySave       = "policy.save"
 	ActPolicyActivate   = "policy.activate"
 	ActIdentitiesRevoke = "identities.revoke"
+	ActChangesSubmit    = "changes.submit"
+	ActChangesApply     = "changes.apply"
+	ActChangesApprove   = "changes.approve"
+	ActChangesReject    = "changes.reject"
+	ActChangesCancelOwn = "changes.cancel-own"
+	ActChangesCancel    = "changes.cancel"
+	ActApprovalsRevoke  = "approvals.revoke"
 )
 
 // ActJudge decides acts; policy's Engine is the one there is.
@@ -46,13 +53,18 @@ type Acts struct {
 	Judge    ActJudge
 	Upstream *upstream.Pool
 	Digester facts.Digester
+	// Gate carries out what goes to a machine; null where nothing does.
+	Gate *Gateway
+	// Book writes what is asked without an effect: readings, and refusals that left no entry.
+	Book *audit.Book
+	// Instance names this process in entries.
+	Instance string
+	// Told is told which entry an act left, once it is durable; null when nobody asks.
+	Told func(ctx context.Context, entry uuid.UUID)
 }
 
 // Actor is who acts, and from where.
-type Actor struct {
-	Caller  identity.Caller
-	Address string
-}
+type Actor = identity.Actor
 
 // DeniedAct says that the law refused an act. The refusal is in the book.
 type DeniedAct struct {
@@ -63,42 +75,74 @@ type DeniedAct struct {
 // Error reads like a denied call.
 func (d *DeniedAct) Error() string { return denialText(d.EntryID, d.Decision) }
 
+// Denial gives the decision and the id of its entry.
+func (d *DeniedAct) Denial() (policy.Decision, uuid.UUID) { return d.Decision, d.EntryID }
+
+// said is what the law said in an act's transaction, by entry, and the entry it made last:
+// a transaction that lost a race is run again.
+type said struct {
+	byEntry map[uuid.UUID]policy.Decision
+	last    uuid.UUID
+}
+
 // act prepares one act: the law is brought to the live revision first, and judges inside
 // the transaction. first is the revision that may judge while none is live.
-func (a *Acts) act(ctx context.Context, by Actor, name, subject string, first string) (control.Act, *policy.Decision, error) {
-	snap, err := a.Store.Refresh(ctx, 0)
-	if err != nil {
+func (a *Acts) act(ctx context.Context, by Actor, name, subject string, first string) (control.Act, *said, error) {
+	if _, err := a.current(ctx); err != nil {
 		return control.Act{}, nil, err
 	}
-	if snap.LiveRevision != "" && a.Judge.Revision() != snap.LiveRevision {
-		if err := a.load(ctx, snap.LiveRevision); err != nil {
-			return control.Act{}, nil, err
-		}
-	}
-	said := &policy.Decision{}
+	answers := &said{byEntry: map[uuid.UUID]policy.Decision{}}
 	caller := actorFacts(by)
+	who := policy.Person{Issuer: caller.Issuer, Subject: caller.Subject}
 	return control.Act{
-		By: policy.Person{Issuer: caller.Issuer, Subject: caller.Subject},
+		By: who,
 		Entry: func(st control.Stamp) audit.Entry {
 			caller.Revoked = st.CallerRevoked
 			f := &policy.Act{Version: policy.FactsVersion, Act: name, Caller: caller, Subject: subject, Now: st.Now}
-			*said = a.decide(ctx, st, f, first)
-			raw, err := json.Marshal(f)
-			if err != nil {
-				*said = policy.Deny("BW-BOOK-002", "the facts of this act cannot be written down", "")
+			if st.Change != nil {
+				f.Subject, f.Change = st.Change.ID.String(), changeFacts(st.Change, who, st.Epoch)
 			}
-			kind := audit.KindHTTP
-			if name == ActPolicyActivate {
-				kind = audit.KindPolicy
-			}
-			return audit.Entry{
-				ID: newID(), Kind: kind, Verdict: verdictOf(*said), Method: name, Class: "act",
-				Caller: bookCaller(by.Caller), ClientAddress: by.Address, MachineName: machineOf(name, subject),
-				PolicyRevision: said.Revision, OPAVersion: said.OPA, Reasons: said.Reasons, Codes: said.Codes(),
-				Facts: raw, Detail: printable(subject), Count: 1,
-			}
+			d := a.decide(ctx, st, f, first)
+			e := actEntry(by, f, &d)
+			answers.byEntry[e.ID], answers.last = d, e.ID
+			return e
 		},
-	}, said, nil
+	}, answers, nil
+}
+
+// current brings the law to the live revision and gives the snapshot that names it.
+func (a *Acts) current(ctx context.Context) (*control.Snapshot, error) {
+	snap, err := a.Store.Refresh(ctx, 0)
+	if err != nil || snap.LiveRevision == "" || a.Judge.Revision() == snap.LiveRevision {
+		return snap, err
+	}
+	if a.Gate != nil {
+		err = a.Gate.laws.load(ctx, a.Gate, snap.LiveRevision)
+	} else {
+		err = a.load(ctx, snap.LiveRevision)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the live policy cannot be loaded: %w", control.ErrUnavailable, err)
+	}
+	return snap, nil
+}
+
+// actEntry is the entry of a judged act. Facts that cannot be written down deny it.
+func actEntry(by Actor, f *policy.Act, d *policy.Decision) audit.Entry {
+	raw, err := json.Marshal(f)
+	if err != nil {
+		*d = policy.Deny("BW-BOOK-002", "the facts of this act cannot be written down", "")
+	}
+	kind := audit.KindHTTP
+	if f.Act == ActPolicyActivate {
+		kind = audit.KindPolicy
+	}
+	return audit.Entry{
+		ID: newID(), Kind: kind, Verdict: verdictOf(*d), Method: f.Act, Class: "act",
+		Caller: bookCaller(by.Caller), ClientAddress: by.Address, MachineName: machineOf(f.Act, f.Subject),
+		PolicyRevision: d.Revision, OPAVersion: d.OPA, Reasons: d.Reasons, Codes: d.Codes(),
+		Facts: raw, Detail: printable(f.Subject), Count: 1,
+	}
 }
 
 // decide judges an act by the live revision. While none is live, only a first activation
@@ -144,11 +188,15 @@ func (a *Acts) load(ctx context.Context, revision string) error {
 	return a.Judge.Use(ctx, bundle)
 }
 
-// denied turns the store's refusal into the law's own words.
-func denied(err error, d *policy.Decision) error {
+// denied turns the store's refusal into the law's own words, and tells which entry an act
+// that was done has left.
+func (a *Acts) denied(ctx context.Context, err error, answers *said) error {
 	var refused *control.RefusedError
-	if errors.As(err, &refused) {
-		return &DeniedAct{Decision: *d, EntryID: refused.EntryID}
+	switch {
+	case errors.As(err, &refused):
+		return &DeniedAct{Decision: answers.byEntry[refused.EntryID], EntryID: refused.EntryID}
+	case err == nil && a.Told != nil:
+		a.Told(ctx, answers.last)
 	}
 	return err
 }

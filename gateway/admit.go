@@ -32,13 +32,24 @@ func (c *call) apply() error {
 			return c.notWritten(uuid.Nil, err)
 		}
 		t.machine = &machine
+		if err := c.stillLive(); err != nil {
+			return err
+		}
 		look, err := c.look(t)
 		if err != nil {
 			return c.unreachable(t, err)
 		}
+		// 3a: what may need a key a network away is done before the transaction: the seal of
+		// the change is opened, or the new change is sealed.
+		ready, err := c.prepare(t, look)
+		if err != nil {
+			look.close()
+			return err
+		}
 		// 4 to 6: one transaction. A crash before its commit leaves nothing; after it,
-		// the entry and an open attempt that holds the machine until it is settled.
-		admission, judged, err := c.admit(t, look)
+		// the entry and an open attempt that holds the machine until it is settled, or a
+		// change that waits.
+		admission, judged, err := c.admit(t, look, ready)
 		if errors.Is(err, control.ErrMoved) {
 			look.close()
 			if again, err := c.repeats(t, look.config.Digest); again || err != nil {
@@ -54,7 +65,8 @@ func (c *call) apply() error {
 		c.note(slog.Int("approvals_required", judged.decision.Approvals.Required))
 		c.decided = append(c.decided, admission.Receipt.ID)
 		c.g.countDecision(judged.entry)
-		if !judged.decision.Allow {
+		c.change = admission.Change
+		if !judged.decision.Allow || c.captures() {
 			look.close()
 			return c.refusedApply(admission.Receipt.ID, judged)
 		}
@@ -130,13 +142,13 @@ type judged struct {
 	first *control.Attempt
 }
 
-// admit judges for good on what is read under the locks, and commits entry and attempt.
-func (c *call) admit(t *target, l *look) (control.Admission, judged, error) {
+// admit judges for good on what is read under the locks, and commits entry and attempt, or
+// entry and captured change.
+func (c *call) admit(t *target, l *look, ready prepared) (control.Admission, judged, error) {
 	var out judged
 	request := control.Request{
-		MachineID: t.machine.ID, Serial: t.machine.Serial, Apply: !c.asked.Apply.DryRun,
-		Caller: policy.Person{Issuer: c.caller.Issuer, Subject: c.caller.Subject},
-		Mode:   c.asked.Apply.Mode, Digest: l.config.Digest,
+		MachineID: t.machine.ID, Serial: t.machine.Serial, Apply: !c.asked.Apply.DryRun && !c.captures(), Changes: !c.asked.Apply.DryRun,
+		Caller: c.person(), Mode: c.asked.Apply.Mode, Digest: l.config.Digest, Once: c.once(),
 	}
 	snap := c.g.store.Snapshot()
 	began := time.Now()
@@ -144,27 +156,62 @@ func (c *call) admit(t *target, l *look) (control.Admission, judged, error) {
 		now := &target{spelled: t.spelled, machine: &locked.Machine}
 		f := c.facts(now, snap, "final")
 		f.Now, f.Caller.Revoked, f.Holds = locked.Now, locked.CallerRevoked, holdsOf(locked)
-		f.Evidence = evidenceFacts(l.evidence, &locked.Machine)
-		f.Config = l.config
-		d, moved := c.g.judgeLocked(c.ctx, locked, f)
-		if moved {
+		f.Evidence, f.Config = evidenceFacts(l.evidence, &locked.Machine), l.config
+		moved := false
+		w := c.weigh(l, f, locked.Changes, locked.Machine.ID, locked.Epoch, ready.id(), func(f *policy.Facts) policy.Decision {
+			d, again := c.g.judgeLocked(c.ctx, locked, f)
+			moved = moved || again
+			return d
+		})
+		if moved || c.unprepared(ready, w) {
 			return control.Judgement{Retry: true}
 		}
-		d = inFlight(locked, invariants(f, d))
+		d := c.mayAct(locked, w.match, inFlight(locked, retell(w.decision, w.overtaken)))
 		e, err := withFacts(c.entry(now, d), f)
 		if err != nil {
 			d = policy.Deny("BW-BOOK-002", "the facts of this call cannot be written down", "")
 			e = c.entry(now, d)
 		}
+		e = c.named(e, &d, w)
 		out.decision, out.entry, out.first = d, e, locked.InFlight
-		j := control.Judgement{Entry: e}
-		if d.Allow && !c.asked.Apply.DryRun {
-			j.Attempt = c.newAttempt(l)
-		}
-		return j
+		return c.judgement(l, ready, w, d, e)
 	})
 	c.g.metrics.seconds.WithLabelValues("admit").Observe(time.Since(began).Seconds())
 	return admission, out, err
+}
+
+// judgement is what the transaction carries out.
+func (c *call) judgement(l *look, ready prepared, w weighed, d policy.Decision, e audit.Entry) control.Judgement {
+	j := control.Judgement{Entry: e, Quorum: w.decision.Approvals, Supersede: w.overtaken, Overtaken: w.overtakenBy}
+	// Only when nothing but approvals stands in the way is there a change to speak of.
+	proposable := (w.decision.Allow || onlyApprovals(w.decision)) && (d.Allow || onlyApprovals(d))
+	switch {
+	case c.asked.Apply.DryRun:
+	case d.Allow && !c.captures():
+		j.Attempt = c.newAttempt(l)
+		if w.match != nil {
+			j.Spend = w.match.ID
+			j.Attempt.Digest, j.Attempt.Base, j.Attempt.Persistent = w.match.Digest, w.match.Base, w.match.Persistent
+		}
+	case proposable && w.match != nil:
+		j.Known = w.match.ID
+	case proposable && c.mayCapture(w.decision):
+		j.Capture, j.Entry.ChangeID = ready.fresh, ready.fresh.ID.String()
+	}
+	return j
+}
+
+// unprepared is true when the judgement under the locks needs what step 3a did not make
+// ready: the change it would spend, or the new one, sealed.
+func (c *call) unprepared(ready prepared, w weighed) bool {
+	switch {
+	case c.asked.Apply.DryRun:
+		return false
+	case w.match != nil:
+		return w.decision.Allow && !c.captures() && ready.opened != w.match.ID
+	default:
+		return c.mayCapture(w.decision) && ready.fresh == nil
+	}
 }
 
 // judgeLocked decides by the revision that is live under the lock. When this replica
@@ -183,8 +230,8 @@ func (g *Gateway) judgeLocked(ctx context.Context, locked control.Locked, f *pol
 func (c *call) newAttempt(l *look) *control.NewAttempt {
 	return &control.NewAttempt{
 		Digest: l.config.Digest, Base: l.config.Base, Persistent: l.config.Persistent,
-		Mode: c.asked.Apply.Mode, LiveType: l.evidence.Type, Stage: l.evidence.Stage, Minor: l.evidence.Minor,
-		Identity:  control.Identity{NodeID: l.evidence.NodeID, ClusterID: l.evidence.ClusterID, SMBIOS: l.evidence.SMBIOS},
-		Transport: c.g.transportDeadline,
+		Size: int64(len(c.asked.Apply.Data)), Mode: c.asked.Apply.Mode,
+		LiveType: l.evidence.Type, Stage: l.evidence.Stage, Minor: l.evidence.Minor,
+		Identity: identityOf(l.evidence), Transport: c.g.transportDeadline,
 	}
 }

@@ -27,7 +27,7 @@ func (c *call) answerApply(t *target, l *look, d policy.Decision, a *control.Att
 	case control.StateRejected:
 		return c.nodeRefusal(l, d, answer)
 	case control.StateNotSent:
-		return refusal(codes.Unavailable, a.EntryID, "BW-ATTEMPT-003", closing.Reason, "nothing was sent to the machine; try again")
+		return refusal(codes.Unavailable, a.EntryID, "BW-ATTEMPT-003", closing.Reason, sentNothing)
 	default:
 		code := codes.DeadlineExceeded
 		if answer.Got {

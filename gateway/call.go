@@ -55,7 +55,15 @@ type call struct {
 	holds  bool                // a place in bodies
 
 	targets []target
-	named   bool // true when the caller used `nodes`: answers carry the node's name
+	// act is set when the call came through the HTTP door; opened names the change whose
+	// sealed bytes it was made of, and change is the one it captured, found or spent.
+	act    *asAct
+	opened control.ChangeID
+	change *control.Change
+	// attempt is the one that was sent and whose state is durable.
+	attempt *control.Attempt
+
+	hostname bool // true when the caller used `nodes`: answers carry the node's name
 
 	decided []uuid.UUID
 	// detached is true once the call ends by its own outcome and no longer with its caller.
@@ -152,6 +160,7 @@ func (c *call) identify() error {
 	who, err := c.g.identity.Identify(c.ctx, identity.Request{TLS: c.tls(), Authorization: c.md.Get("authorization")})
 	if err == nil {
 		c.caller = who
+		c.g.Saw(who)
 		return nil
 	}
 	var refused *identity.Refusal

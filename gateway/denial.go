@@ -21,8 +21,55 @@ const maxHints = 3
 
 // denial is a policy's refusal: PermissionDenied, with the first reason, how many more
 // there are, and what would make it pass.
-func denial(id uuid.UUID, d policy.Decision) error {
-	return status.Error(codes.PermissionDenied, denialText(id, d))
+func denial(id uuid.UUID, d policy.Decision) error { return &deniedError{id: id, decision: d} }
+
+// deniedError is a denial with all that was said, for the door that shows more than a line.
+type deniedError struct {
+	id       uuid.UUID
+	decision policy.Decision
+}
+
+// Error is what a denied person reads.
+func (e *deniedError) Error() string { return denialText(e.id, e.decision) }
+
+// GRPCStatus makes it the status talosctl gets.
+func (e *deniedError) GRPCStatus() *status.Status {
+	return status.New(codes.PermissionDenied, e.Error())
+}
+
+// Denial gives the decision and the id of its entry.
+func (e *deniedError) Denial() (policy.Decision, uuid.UUID) { return e.decision, e.id }
+
+// refusedError is a refusal that is no policy's verdict.
+type refusedError struct {
+	status  codes.Code
+	id      uuid.UUID
+	code    string
+	message string
+	hints   []string
+}
+
+// Error is what the refused caller reads.
+func (e *refusedError) Error() string {
+	first := fmt.Sprintf("REFUSED %s: %s", e.code, oneLine(e.message))
+	if e.id != uuid.Nil {
+		first += fmt.Sprintf(" (decision %s)", e.id)
+	}
+	lines := []string{first}
+	for _, h := range e.hints {
+		if h != "" && len(lines) <= maxHints {
+			lines = append(lines, oneLine(h))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// GRPCStatus makes it the status talosctl gets.
+func (e *refusedError) GRPCStatus() *status.Status { return status.New(e.status, e.Error()) }
+
+// Refusal gives its parts; id is zero when it has no entry.
+func (e *refusedError) Refusal() (c codes.Code, id uuid.UUID, code, message string, hints []string) {
+	return e.status, e.id, e.code, e.message, e.hints
 }
 
 // denialText is what a denied person reads, of a call or of an act.
@@ -32,7 +79,10 @@ func denialText(id uuid.UUID, d policy.Decision) string {
 		reasons = policy.Deny("BW-POLICY-001", "no rule allows this call", "").Reasons
 	}
 	first := reasons[0]
-	lines := []string{fmt.Sprintf("DENIED %s: %s (decision %s)", first.Code, oneLine(first.Message), id)}
+	lines := []string{fmt.Sprintf("DENIED %s: %s", first.Code, oneLine(first.Message))}
+	if id != uuid.Nil { // a call that is ended before it was judged has none
+		lines[0] += fmt.Sprintf(" (decision %s)", id)
+	}
 	for _, r := range reasons[1:] {
 		if len(lines) > maxHints-1 {
 			break
@@ -51,22 +101,15 @@ func denialText(id uuid.UUID, d policy.Decision) string {
 // refusal is everything that is no policy's verdict: a bad credential, a malformed
 // request, an outage. code tells them apart; policy's PermissionDenied is never used.
 func refusal(code codes.Code, id uuid.UUID, reasonCode, message string, hints ...string) error {
-	first := fmt.Sprintf("REFUSED %s: %s", reasonCode, oneLine(message))
-	if id != uuid.Nil {
-		first += fmt.Sprintf(" (decision %s)", id)
-	}
-	lines := []string{first}
-	for _, h := range hints {
-		if h != "" && len(lines) <= maxHints {
-			lines = append(lines, oneLine(h))
-		}
-	}
-	return status.Error(code, strings.Join(lines, "\n"))
+	return &refusedError{status: code, id: id, code: reasonCode, message: message, hints: hints}
 }
+
+// sentNothing is the hint of an outage of ours.
+const sentNothing = "nothing was sent to the machine; try again"
 
 // unavailable says that we, not the caller, are the reason: nothing was forwarded.
 func unavailable(id uuid.UUID, reasonCode, message string) error {
-	return refusal(codes.Unavailable, id, reasonCode, message, "nothing was sent to the machine; try again")
+	return refusal(codes.Unavailable, id, reasonCode, message, sentNothing)
 }
 
 // cut shortens a text to at most so many bytes, never inside a character.

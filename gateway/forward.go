@@ -104,7 +104,7 @@ func (c *call) readOne(v verdict) error {
 // pass hands one answer of a node to the caller, in the buffers it came in where it can.
 func (c *call) pass(t *target, answer *nodeAnswer, sent *int64) error {
 	switch {
-	case !c.named:
+	case !c.hostname:
 	case c.method.ServerStream:
 		name, err := hostnameField(t.spelled)
 		if err != nil {
@@ -120,7 +120,7 @@ func (c *call) pass(t *target, answer *nodeAnswer, sent *int64) error {
 
 // send passes one answer to the caller.
 func (c *call) send(t *target, answer []byte, sent *int64) error {
-	if c.named {
+	if c.hostname {
 		named, err := withHostname(answer, t.spelled, c.method.ServerStream)
 		if err != nil {
 			return status.Error(codes.Internal, err.Error())

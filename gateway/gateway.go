@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,7 +29,35 @@ type Judge interface {
 	Decide(ctx context.Context, f *policy.Facts) policy.Decision
 	Use(ctx context.Context, b *policy.Bundle) error
 	Revision() string
+	DecideAct(ctx context.Context, a *policy.Act) policy.Decision
 	Quorum(ctx context.Context) policy.Quorum
+}
+
+// Changes are the settings of captured changes; every zero field takes its default.
+type Changes struct {
+	// ApproveWithin is how long after its capture the last needed approval may come; 24 h.
+	ApproveWithin time.Duration
+	// UseWithin is how long after that approval it may be applied; 1 h.
+	UseWithin time.Duration
+	// WaitingPerCaller and WaitingBytesPerCaller cap what one person may have waiting; 50 changes, 64 MiB.
+	WaitingPerCaller      int
+	WaitingBytesPerCaller int64
+	// KeepSealed is how long the sealed bytes of a change that has ended are kept; 24 h.
+	KeepSealed time.Duration
+	// Notify puts each captured change into the outbox for the approvers.
+	Notify bool
+}
+
+func (c Changes) withDefaults() Changes {
+	c.ApproveWithin, c.UseWithin = orDefault(c.ApproveWithin, 24*time.Hour), orDefault(c.UseWithin, time.Hour)
+	c.KeepSealed = orDefault(c.KeepSealed, 24*time.Hour)
+	if c.WaitingPerCaller == 0 {
+		c.WaitingPerCaller = 50
+	}
+	if c.WaitingBytesPerCaller == 0 {
+		c.WaitingBytesPerCaller = 64 << 20
+	}
+	return c
 }
 
 // Config is all a Gateway needs. Every field without a default is required.
@@ -42,7 +71,10 @@ type Config struct {
 	Book     *audit.Book
 	Upstream *upstream.Pool
 	Digester facts.Digester
-	Limits   Limits
+	// Sealer keeps the exact bytes of changes.
+	Sealer  Sealer
+	Changes Changes
+	Limits  Limits
 	// Instance names this process in entries, attempts and metrics.
 	Instance string
 	// TransportDeadline is how long a sent apply may go without an answer; default 30 s.
@@ -69,6 +101,7 @@ func (c Config) Validate() error {
 		{c.Book == nil, "Book"},
 		{c.Upstream == nil, "Upstream"},
 		{c.Digester == nil, "Digester"},
+		{c.Sealer == nil, "Sealer"},
 		{c.Instance == "", "Instance"},
 		{c.Registry == nil, "Registry"},
 		{c.Logger == nil, "Logger"},
@@ -95,6 +128,8 @@ type Gateway struct {
 	book     *audit.Book
 	upstream *upstream.Pool
 	digester facts.Digester
+	sealer   Sealer
+	changes  Changes
 	instance string
 
 	transportDeadline time.Duration
@@ -112,6 +147,9 @@ type Gateway struct {
 	reader *facts.Reader
 	laws   laws
 	memo   memo
+	seen   people
+	// background is what nobody waits for; Stop does.
+	background sync.WaitGroup
 }
 
 // New builds a Gateway; it reads the server certificate and does no other I/O.
@@ -123,6 +161,7 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{
 		identity: cfg.Identity, judge: cfg.Judge, store: cfg.Store, book: cfg.Book,
 		upstream: cfg.Upstream, digester: cfg.Digester, instance: cfg.Instance,
+		sealer: cfg.Sealer, changes: cfg.Changes.withDefaults(),
 		transportDeadline: orDefault(cfg.TransportDeadline, 30*time.Second),
 		verifyDeadline:    orDefault(cfg.VerifyDeadline, 10*time.Second),
 		receiveWithin:     orDefault(cfg.ReceiveWithin, defaultReceiveWithin),
@@ -170,8 +209,7 @@ func orDefault(d, fallback time.Duration) time.Duration {
 
 // Serve accepts calls on l until Stop; it returns nil after a Stop.
 func (g *Gateway) Serve(l net.Listener) error {
-	limited := limitConnections(l, g.connsLimit, func() { g.metrics.limited.WithLabelValues("connections").Inc() })
-	if err := g.server.Serve(limited); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	if err := g.server.Serve(g.Limit(l)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil
@@ -194,4 +232,5 @@ func (g *Gateway) Stop(grace time.Duration) {
 	case <-late.C:
 		g.server.Stop()
 	}
+	g.background.Wait()
 }

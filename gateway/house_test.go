@@ -184,7 +184,7 @@ func (h *house) start(t testing.TB) {
 	}
 	cfg := Config{
 		Certificate: ownCertificate{&p.own}, Identity: authenticator, Judge: engine, Store: h.store, Book: h.book,
-		Upstream: h.upstream, Digester: must(digests())(t), Instance: "gw-1",
+		Upstream: h.upstream, Digester: must(digests())(t), Sealer: sealer(t), Instance: "gw-1",
 		Registry: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(h.logs, nil)),
 		TransportDeadline: 20 * time.Second, VerifyDeadline: 5 * time.Second,
 	}

@@ -40,8 +40,8 @@ const maxReadable = (MaxMessage - 1<<20) / 2
 
 // invariants is I18 and what else no policy can waive for an apply: whatever the law
 // allowed is denied when one of these does not hold. The law normally said so already,
-// in better words.
-func invariants(f *policy.Facts, d policy.Decision) policy.Decision {
+// in better words. counting is Go's own count of the approvals that stand behind it.
+func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decision {
 	if !d.Allow {
 		return d
 	}
@@ -78,9 +78,24 @@ func invariants(f *policy.Facts, d policy.Decision) policy.Decision {
 		must(f.Call.ModeGiven && f.Call.Mode == "no-reboot", "BW-INVARIANT-014", "only mode no-reboot is forwarded")
 		must(f.Call.Size <= maxReadable, "BW-INVARIANT-018", fmt.Sprintf(
 			"the request has %d bytes; what has more than %d could not be read back from the machine", f.Call.Size, maxReadable))
-		must(!f.Evidence.Staged, "BW-INVARIANT-015", "what is staged or on trial would be discarded, and no approval says so")
-		must(d.Approvals.Required == 0, "BW-APPROVAL-001",
-			fmt.Sprintf("the change needs %d approvals, and none is recorded", d.Approvals.Required))
+		must(!f.Evidence.Staged || counting > 0, "BW-INVARIANT-015", "what is staged or on trial would be discarded, and no approval says so")
+		if counting < d.Approvals.Required {
+			d.Allow = false
+			d.Reasons = append(d.Reasons, tooFew(f, d.Approvals, counting))
+		}
 	}
 	return d
+}
+
+// tooFew is the one refusal of an invariant that approvals cure, so it names the change.
+func tooFew(f *policy.Facts, q policy.Quorum, counting int) policy.Reason {
+	r := policy.Reason{
+		Code: approvalCode, Rule: "bronzeward/invariants", Severity: policy.SeverityDeny,
+		Message: fmt.Sprintf("%d approvals are needed and %d count", q.Required, counting),
+	}
+	if f.Change != nil {
+		r.Message = fmt.Sprintf("change %s: %s", f.Change.ID, r.Message)
+		r.Hint = fmt.Sprintf("bronzeward changes show %s, and once it is approved: bronzeward changes apply %s", f.Change.ID, f.Change.ID)
+	}
+	return r
 }

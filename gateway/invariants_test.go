@@ -145,7 +145,7 @@ func TestEveryInvariantRefusesAlone(t *testing.T) {
 			Config:   &policy.Config{}, Now: now,
 		}
 	}
-	if d := invariants(good(), policy.Decision{Allow: true}); !d.Allow || len(d.Reasons) != 0 {
+	if d := invariants(good(), policy.Decision{Allow: true}, 0); !d.Allow || len(d.Reasons) != 0 {
 		t.Fatalf("a good apply is refused: %+v", d.Reasons)
 	}
 	for _, row := range []struct {
@@ -180,20 +180,20 @@ func TestEveryInvariantRefusesAlone(t *testing.T) {
 	} {
 		f := good()
 		row.spoil(f)
-		d := invariants(f, policy.Decision{Allow: true})
+		d := invariants(f, policy.Decision{Allow: true}, 0)
 		if got := strings.Join(d.Codes(), " "); d.Allow || got != row.code {
 			t.Errorf("%s: allow %t, codes %q", row.code, d.Allow, got)
 		}
 	}
 	f := good()
 	f.Machine = nil
-	if d := invariants(f, policy.Decision{Allow: true}); d.Allow {
+	if d := invariants(f, policy.Decision{Allow: true}, 0); d.Allow {
 		t.Error("an apply to no machine is let through")
 	}
-	if d := invariants(good(), policy.Decision{Allow: true, Approvals: policy.Quorum{Required: 1}}); d.Allow || d.Codes()[0] != "BW-APPROVAL-001" {
+	if d := invariants(good(), policy.Decision{Allow: true, Approvals: policy.Quorum{Required: 1}}, 0); d.Allow || d.Codes()[0] != "BW-APPROVAL-001" {
 		t.Errorf("an apply without its approval: %+v", d)
 	}
-	if d := invariants(good(), policy.Decision{}); d.Allow {
+	if d := invariants(good(), policy.Decision{}, 0); d.Allow {
 		t.Error("what the law refused is let through")
 	}
 }

@@ -63,6 +63,9 @@ func (c *call) entry(t *target, d policy.Decision) audit.Entry {
 	if t != nil {
 		e.MachineID, e.MachineName, e.Cluster, e.NodeID = t.machine.ID, t.machine.Name, t.machine.Cluster, t.machine.NodeID
 	}
+	if c.act != nil {
+		c.act.stamp(&e)
+	}
 	return e
 }
 

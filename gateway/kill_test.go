@@ -32,16 +32,18 @@ type street struct {
 	proxy *faults.Proxy
 }
 
-// newStreet builds the binary and starts the world around it.
-func newStreet(t *testing.T, workers int) *street {
+// newStreet builds the binary and starts the world around it. Its law asks for so many approvals.
+func newStreet(t *testing.T, workers, quorum int) *street {
 	t.Helper()
 	ctx, dir := context.Background(), t.TempDir()
 	bin := filepath.Join(dir, "bronzeward")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, "bronzeward/cmd/bronzeward").CombinedOutput(); err != nil {
 		t.Fatalf("building the product: %v\n%s", err, out)
 	}
-	w := must(world.Start(ctx, world.Config{Dir: filepath.Join(dir, "w"), Binary: bin, Workers: workers}))(t)
+	w := must(world.Start(ctx, world.Config{Dir: filepath.Join(dir, "w"), Binary: bin, Workers: workers, Quorum: quorum}))(t)
 	t.Cleanup(func() { ok(t, w.Close()) })
+	// The machines are made known through a gateway, which is not needed after that.
+	ok(t, must(w.StartGateway(ctx, "gateway-1"))(t).Stop())
 	s := &street{World: w}
 	s.db = must(faults.OpenDatabase(ctx, w.Postgres.DSN(world.Database, "postgres")))(t)
 	t.Cleanup(s.db.Close)
@@ -85,14 +87,15 @@ func (s *street) serve(t *testing.T, instance string) *process {
 		close(p.done)
 	}()
 	t.Cleanup(p.kill)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := must(s.WebClient())(t)
+	defer client.CloseIdleConnections()
 	eventually(t, "the gateway to be ready", func() bool {
 		select {
 		case <-p.done:
 			t.Fatalf("the gateway ended:\n%s", p.log)
 		default:
 		}
-		answer, err := client.Get("http://" + web + "/readyz")
+		answer, err := client.Get("https://" + web + "/readyz")
 		if err != nil {
 			return false
 		}
@@ -179,7 +182,7 @@ func TestAGatewayKilledBetweenAnyTwoSteps(t *testing.T) {
 			left: []string{"open"}, settled: []string{"completed"}, sent: 1,
 		},
 	}
-	s := newStreet(t, len(points))
+	s := newStreet(t, len(points), 0)
 	// Each point has a machine of its own, and none waits for another's.
 	ok(t, s.db.Exec(context.Background(), "update control.clusters set rollout_limit = 100"))
 	for i, p := range points {

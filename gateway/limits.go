@@ -1,10 +1,13 @@
 package gateway
 
 import (
+	"net"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"bronzeward/gateway/identity"
 )
 
 // Limits bound what one caller or one address can cost. Zero fields take the default.
@@ -80,4 +83,26 @@ func (b *buckets) allow(key string) bool {
 	}
 	one.used = now
 	return one.limiter.AllowN(now, 1)
+}
+
+// Allow is the HTTP door's limit, and the same buckets as the other door's: asked with the
+// zero Caller for the address, before it is known who calls, and then for the caller.
+func (g *Gateway) Allow(address string, who identity.Caller) bool {
+	if who.Subject == "" {
+		if g.perAddress.allow(addressKey(address)) {
+			return true
+		}
+		g.metrics.limited.WithLabelValues("address").Inc()
+		return false
+	}
+	if g.perCaller.allow(who.Issuer + "\x00" + who.Subject) {
+		return true
+	}
+	g.metrics.limited.WithLabelValues("calls").Inc()
+	return false
+}
+
+// Limit bounds the connections one address may hold, for the HTTP door's listener.
+func (g *Gateway) Limit(l net.Listener) net.Listener {
+	return limitConnections(l, g.connsLimit, func() { g.metrics.limited.WithLabelValues("connections").Inc() })
 }

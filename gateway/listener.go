@@ -58,6 +58,16 @@ func serverTLS(source CertificateSource, minVersion uint16) (*tls.Config, error)
 	}, nil
 }
 
+// WebTLS is the HTTP door's TLS: the same certificate and rules, for HTTP/2 and HTTP/1.1.
+func WebTLS(source CertificateSource, minVersion uint16) (*tls.Config, error) {
+	cfg, err := serverTLS(source, minVersion)
+	if err != nil {
+		return nil, err
+	}
+	cfg.NextProtos = []string{"h2", "http/1.1"}
+	return cfg, nil
+}
+
 // newServer builds the gRPC server: no registered service, one handler for every
 // method, raw messages.
 func newServer(cfg *tls.Config, handler grpc.StreamHandler) *grpc.Server {

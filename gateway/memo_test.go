@@ -22,7 +22,10 @@ func (j *countingJudge) Decide(context.Context, *policy.Facts) policy.Decision {
 }
 func (j *countingJudge) Use(context.Context, *policy.Bundle) error { return nil }
 func (j *countingJudge) Revision() string                          { return j.revision }
-func (j *countingJudge) Quorum(context.Context) policy.Quorum      { return policy.Quorum{} }
+func (j *countingJudge) DecideAct(context.Context, *policy.Act) policy.Decision {
+	return policy.Decision{}
+}
+func (j *countingJudge) Quorum(context.Context) policy.Quorum { return policy.Quorum{} }
 
 func TestAReadIsJudgedOncePerSecondRevisionAndFacts(t *testing.T) {
 	m, err := newMemo()

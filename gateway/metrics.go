@@ -15,6 +15,7 @@ type Metrics struct {
 	attempts  *prometheus.CounterVec
 	limited   *prometheus.CounterVec
 	rounds    prometheus.Histogram
+	waiting   prometheus.Gauge
 }
 
 // BookMetrics registers the numbers of the group commit and gives what the book tells of
@@ -59,6 +60,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Buckets: []float64{1, 2, 3},
 		}),
 	}
-	reg.MustRegister(m.calls, m.seconds, m.decisions, m.attempts, m.limited, m.rounds)
+	m.waiting = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "bronzeward_changes_waiting", Help: "Changes that wait for an approval, in the whole installation.",
+	})
+	reg.MustRegister(m.calls, m.seconds, m.decisions, m.attempts, m.limited, m.rounds, m.waiting)
 	return m
 }

@@ -101,7 +101,7 @@ func (c *call) refusedBySight(t *target) (bool, error) {
 // admitMutation judges for good under the machine's lock, and commits the entry.
 func (c *call) admitMutation(t *target) (_ control.Admission, d policy.Decision, e audit.Entry, _ error) {
 	snap := c.g.laws.current(c.ctx, c.g)
-	request := control.Request{MachineID: t.machine.ID, Caller: policy.Person{Issuer: c.caller.Issuer, Subject: c.caller.Subject}}
+	request := control.Request{MachineID: t.machine.ID, Caller: c.person()}
 	admission, err := c.g.store.Admit(c.ctx, request, func(locked control.Locked) control.Judgement {
 		now := &target{spelled: t.spelled, machine: &locked.Machine}
 		f := c.facts(now, snap, "final")

@@ -40,8 +40,7 @@ func (c *call) repeats(t *target, digest string) (bool, error) {
 	if c.asked.Apply.DryRun {
 		return false, nil
 	}
-	who := policy.Person{Issuer: c.caller.Issuer, Subject: c.caller.Subject}
-	key := control.RequestKey(digest, who, t.machine.ID, c.asked.Apply.Mode)
+	key := control.RequestKey(digest, c.person(), t.machine.ID, c.asked.Apply.Mode)
 	done, err := c.g.store.AttemptsSince(c.ctx, t.machine.ID, key, c.arrived)
 	if err != nil {
 		return true, c.notWritten(uuid.Nil, err)
@@ -60,12 +59,19 @@ func (c *call) repeats(t *target, digest string) (bool, error) {
 	return true, refusal(codes.Aborted, receipt.ID, "BW-ATTEMPT-001", message, "bronzeward attempts show "+first.ID.String())
 }
 
-// refusedApply answers a written refusal.
+// refusedApply answers a written refusal. A proposal that was captured, or that is live
+// already, is none.
 func (c *call) refusedApply(id uuid.UUID, j judged) error {
+	if j.decision.Allow && c.captures() {
+		return nil
+	}
 	if j.first != nil && j.first.State == control.StateOpen {
 		// Not a policy's verdict: the caller is asked to wait for what it asked for already.
 		r := j.decision.Reasons[0]
 		return refusal(codes.Aborted, id, r.Code, r.Message, r.Hint)
+	}
+	if no := j.decision.Denials(); len(no) > 0 && no[0].Code == notThatChange {
+		return refusal(changeCode(no[0].Code), id, no[0].Code, no[0].Message, no[0].Hint)
 	}
 	return denial(id, j.decision)
 }
@@ -78,8 +84,14 @@ func (c *call) notAdmitted(t *target, err error) error {
 		flying  *control.InFlightError
 		guard   *control.GuardError
 		unknown *control.CommitUnknownError
+		change  *control.ChangeError
+		before  *control.ReplayedError
 	)
 	switch {
+	case c.act != nil && (errors.As(err, &before) || errors.Is(err, control.ErrKeyReused) || errors.Is(err, control.ErrInvalid)):
+		return err // the HTTP door's to answer
+	case errors.As(err, &change):
+		return c.refuseChange(t, control.ChangeID{}, change.Code, change.Message, change.Hint)
 	case errors.As(err, &unknown):
 		// COMMIT gave no answer: the entry may stand, with an open attempt that will be
 		// settled. Nothing is sent, whatever is found later (I1).
@@ -93,6 +105,36 @@ func (c *call) notAdmitted(t *target, err error) error {
 		return c.denyAbout(t, policy.Deny("BW-INVARIANT-016", guard.Message, ""))
 	}
 	return c.notWritten(uuid.Nil, err)
+}
+
+// refuseChange writes a refusal that says what is wrong with a change, and answers with it.
+// about is the change's id; zero when there is none to name.
+func (c *call) refuseChange(t *target, about control.ChangeID, reason, message, hint string) error {
+	e := c.entry(t, policy.Deny(reason, message, hint))
+	e.Verdict = audit.Refused
+	if about != (control.ChangeID{}) {
+		e.ChangeID = about.String()
+	}
+	receipt, err := c.g.write(c.ctx, e)
+	if err != nil {
+		return c.notWritten(e.ID, err)
+	}
+	c.decided = append(c.decided, receipt.ID)
+	return refusal(changeCode(reason), receipt.ID, reason, message, hint)
+}
+
+// changeCode is the gRPC code of what is wrong with a change. None is a policy's verdict.
+func changeCode(code string) codes.Code {
+	switch code {
+	case "BW-CHANGE-004":
+		return codes.ResourceExhausted
+	case "BW-CHANGE-005":
+		return codes.Unavailable
+	case "BW-CHANGE-006":
+		return codes.DataLoss
+	default: // it is not as the call needs it
+		return codes.FailedPrecondition
+	}
 }
 
 // denyAbout writes a denial about one machine that Go words, and answers with it.
@@ -122,5 +164,5 @@ func (c *call) unreachable(t *target, cause error) error {
 		return c.notWritten(e.ID, err)
 	}
 	c.decided = append(c.decided, receipt.ID)
-	return refusal(codes.Unavailable, receipt.ID, code, message, "nothing was sent to the machine; try again")
+	return refusal(codes.Unavailable, receipt.ID, code, message, sentNothing)
 }

@@ -48,6 +48,7 @@ func (c *call) sendApply(t *target, l *look, d policy.Decision, adm control.Admi
 	}
 	c.g.metrics.attempts.WithLabelValues(string(closing.To)).Inc()
 	c.note(slog.String("attempt", attempt.ID.String()), slog.String("state", string(closing.To)))
+	c.attempt = attempt
 	return c.answerApply(t, l, d, attempt, closing, answer)
 }
 

@@ -66,7 +66,7 @@ func (c *call) aim() error {
 	}
 	// Only answers of methods that can go to several nodes have a place for the name; in
 	// others, a COSI resource say, the same bytes would mean something else.
-	c.named = asked.Form == "nodes" && c.method.Nodes
+	c.hostname = asked.Form == "nodes" && c.method.Nodes
 	names := make([]string, 0, len(found))
 	for _, f := range found {
 		id, _ := uuid.Parse(f.Machine)

@@ -56,23 +56,28 @@ func manyLabels(n int) *Facts {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	e := lawOf(b, noQuorum)
+	free, shipped := lawOf(b, noQuorum), lawOf(b, nil)
+	approved := worker15K()
+	approved.Change = sampleChange()
 	early := sampleApply()
 	early.Phase, early.Evidence, early.Config = "early", nil, nil
 	for _, c := range []struct {
 		name  string
+		law   *Engine
 		facts *Facts
 	}{
-		{"version", sampleCall("/machine.MachineService/Version", ClassRead)},
-		{"apply-early", early},
-		{"apply-15KiB", worker15K()},
-		{"apply-500-labels", manyLabels(500)},
-		{"apply-9999-labels", manyLabels(9999)},
+		{"version", free, sampleCall("/machine.MachineService/Version", ClassRead)},
+		{"apply-early", free, early},
+		{"apply-one-label", free, sampleApply()},
+		{"apply-15KiB", free, worker15K()},
+		{"apply-approved", shipped, approved},
+		{"apply-500-labels", free, manyLabels(500)},
+		{"apply-9999-labels", free, manyLabels(9999)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				e.Decide(context.Background(), c.facts)
+				c.law.Decide(context.Background(), c.facts)
 			}
 		})
 	}

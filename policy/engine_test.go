@@ -248,9 +248,11 @@ func TestTheInputIsWhatJSONWouldBe(t *testing.T) {
 			t.Errorf("facts %d: %s", i, diff)
 		}
 	}
-	a := &Act{Version: 1, Act: "machines.add", Caller: sampleCaller("operators"), Subject: "w", Now: sampleNow}
-	if diff := cmp.Diff(viaJSON(t, a), actValue(a).String()); diff != "" {
-		t.Error(diff)
+	for _, change := range []*Change{nil, full.Change} {
+		a := &Act{Version: 1, Act: "machines.add", Caller: sampleCaller("operators"), Subject: "w", Change: change, Now: sampleNow}
+		if diff := cmp.Diff(viaJSON(t, a), actValue(a).String()); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 

@@ -236,6 +236,8 @@ type Act struct {
 	Act     string `json:"act"`
 	Caller  Caller `json:"caller"`
 	// Subject is what the act is about: a machine name, an attempt id, a revision.
-	Subject string    `json:"subject"`
-	Now     time.Time `json:"now"`
+	Subject string `json:"subject"`
+	// Change is the Change an act on one is about; null for all other acts.
+	Change *Change   `json:"change"`
+	Now    time.Time `json:"now"`
 }

@@ -100,6 +100,7 @@ func actValue(a *Act) ast.Value {
 		kv("act", str(a.Act)),
 		kv("caller", callerTerm(&a.Caller)),
 		kv("subject", str(a.Subject)),
+		kv("change", optional(a.Change, changeTerm)),
 		kv("now", stamp(a.Now)),
 	)
 }

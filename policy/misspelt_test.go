@@ -7,22 +7,28 @@ import (
 
 // A rule about a fact that does not exist never holds, and would be silent for ever.
 func TestAMisspelledFactIsFoundAtAnyDepth(t *testing.T) {
+	const calls, acts = "bronzeward.rules.x", "bronzeward.api.x"
 	for name, row := range map[string]struct {
+		pkg        string
 		expression string
 		good       bool
 	}{
-		"control: a fact of the machine":  {"input.machine.labels.env == \"prod\"", true},
-		"control: a fact of the evidence": {"input.evidence.stage == \"running\"", true},
-		"control: a fact of a change":     {"some c in input.config.changes\n\tc.path == \"x\"", true},
-		"a name of the machine":           {"input.machine.lables.env == \"prod\"", false},
-		"a name of the evidence":          {"input.evidence.stadge == \"running\"", false},
-		"a name of a config change":       {"some c in input.config.changes\n\tc.pathh == \"x\"", false},
-		"a name of an approval":           {"some a in input.change.approvals\n\ta.approvr.subject == \"x\"", false},
-		"a name at the top":               {"input.machin.name == \"x\"", false},
-		"a name of the call":              {"input.call.resource.typ == \"x\"", false},
+		"control: a fact of the machine":  {calls, "input.machine.labels.env == \"prod\"", true},
+		"control: a fact of the evidence": {calls, "input.evidence.stage == \"running\"", true},
+		"control: a fact of a change":     {calls, "some c in input.config.changes\n\tc.path == \"x\"", true},
+		"a name of the machine":           {calls, "input.machine.lables.env == \"prod\"", false},
+		"a name of the evidence":          {calls, "input.evidence.stadge == \"running\"", false},
+		"a name of a config change":       {calls, "some c in input.config.changes\n\tc.pathh == \"x\"", false},
+		"a name of an approval":           {calls, "some a in input.change.approvals\n\ta.approvr.subject == \"x\"", false},
+		"a name at the top":               {calls, "input.machin.name == \"x\"", false},
+		"a name of the call":              {calls, "input.call.resource.typ == \"x\"", false},
+		"control: a change of an act":     {acts, "input.change.requester.subject == \"x\"", true},
+		"a name of a change of an act":    {acts, "input.change.requestor.subject == \"x\"", false},
+		"a name of an approval of an act": {acts, "some a in input.change.approvals\n\ta.groups_then == null", false},
+		"a fact of calls alone":           {acts, "input.evidence.stage == \"running\"", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, err := Load(files(map[string]string{"x.rego": "package bronzeward.rules.x\n\ndeny contains 1 if {\n\t" + row.expression + "\n}\n"}))
+			b, err := Load(files(map[string]string{"x.rego": "package " + row.pkg + "\n\ndeny contains 1 if {\n\t" + row.expression + "\n}\n"}))
 			if err != nil {
 				t.Fatal(err)
 			}

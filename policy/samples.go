@@ -44,6 +44,18 @@ func sampleApply() *Facts {
 	}
 }
 
+// sampleChange is what an apply became that somebody else asked for, approved by one more.
+func sampleChange() *Change {
+	vera := Person{Issuer: "https://idp.example", Subject: "vera"}
+	return &Change{
+		ID: "chg_01jn1zq9m8e6r9h0t5w3x7y2k4", State: "approved", Kind: "apply", Requester: vera, Spender: vera,
+		Approvals: []Approval{{
+			Approver: Person{Issuer: "https://idp.example", Subject: "anna"}, Kind: "human", Groups: []string{"approvers"}, EpochCurrent: true,
+		}},
+		EpochCurrent: true,
+	}
+}
+
 func sampleCaller(groups ...string) Caller {
 	return Caller{
 		Issuer: "https://idp.example", Subject: "olga", Kind: "human", Groups: groups,
@@ -70,9 +82,18 @@ func samples() []sample {
 	}
 	early := sampleApply()
 	early.Phase, early.Evidence, early.Config = "early", nil, nil
+	approved := sampleApply()
+	approved.Change = sampleChange()
+	past := func(state string) sample {
+		return apply("a change that is "+state, func(f *Facts) {
+			f.Change = sampleChange()
+			f.Change.State = state
+		})
+	}
 	return []sample{
 		{name: "an ordinary apply", facts: sampleApply()},
 		{name: "an ordinary apply, early", facts: early},
+		{name: "an apply of an approved change", facts: approved},
 		{name: "a version", facts: sampleCall("/machine.MachineService/Version", ClassRead)},
 		{name: "a configuration read", facts: sampleCall("/cosi.resource.State/Get", ClassConfigRead)},
 		{name: "facts with nothing in them", facts: &Facts{Version: FactsVersion}, forbidden: true},
@@ -102,6 +123,12 @@ func samples() []sample {
 		apply("a frozen machine", func(f *Facts) {
 			f.Holds = []Hold{{Kind: "freeze", ID: "1", Scope: "machine", Since: sampleNow}}
 		}),
+		apply("a change of another epoch", func(f *Facts) {
+			f.Change = sampleChange()
+			f.Change.EpochCurrent = false
+		}),
+		past("spent"), past("superseded"), past("cancelled"), past("rejected"), past("expired"), past("revoked"),
+		apply("something staged, and no change", func(f *Facts) { f.Evidence.Staged = true }),
 		call("an unknown class", "/nosuch.Service/Method", "unheard-of"),
 		call("an upload", "/machine.ImageService/Import", ClassUpload),
 		call("a kubeconfig", "/machine.MachineService/Kubeconfig", ClassMint),

@@ -46,7 +46,11 @@ func TestATrialRefusesWhatMustNotBecomeLive(t *testing.T) {
 		{"a rule taken away", map[string]string{
 			"bronzeward/rules/mode/mode.rego":      "package bronzeward.rules.mode\n",
 			"bronzeward/rules/mode/mode_test.rego": "package bronzeward.rules.mode_test\n",
-		}, []string{`sample "mode staged": the law allows what no law may`, `sample "mode try"`, `sample "an absent mode"`}},
+		}, []string{`sample "mode staged": the law allows what no law may`, `sample "mode try"`, `sample "an absent mode"`, `sample "something staged, and no change"`}},
+		{"the approvals taken away", map[string]string{
+			"bronzeward/rules/approvals/approvals.rego":      "package bronzeward.rules.approvals\n",
+			"bronzeward/rules/approvals/approvals_test.rego": "package bronzeward.rules.approvals_test\n",
+		}, []string{`sample "a change that is spent": the law allows what no law may`, `sample "a change that is revoked"`, `sample "a change of another epoch"`}},
 		{"a test that fails", map[string]string{
 			"bronzeward/rules/site/site_test.rego": "package bronzeward.rules.site_test\n\ntest_no if false\n",
 		}, []string{"site_test.rego:3: data.bronzeward.rules.site_test.test_no"}},

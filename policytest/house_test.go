@@ -20,18 +20,22 @@ const root = ".."
 
 // mayImport says which rooms a room may import; whatever is not here, nothing.
 var mayImport = map[string][]string{
-	"policy":            {},
-	"audit":             {"policy"},
-	"policytest":        {"policy"},
-	"gateway/control":   {"audit", "policy"},
-	"gateway/identity":  {"policy"},
-	"gateway/facts":     {"policy"},
-	"gateway/upstream":  {"policy"},
-	"gateway/vault":     {},
-	"gateway/httpapi":   {"gateway/control", "policy", "audit", "gateway/identity"},
-	"gateway":           {"gateway/identity", "gateway/facts", "gateway/upstream", "gateway/control", "policy", "audit"},
-	"cmd/bronzeward":    {"*"},
-	"fixtures/versions": {},
+	"policy":                    {},
+	"audit":                     {"policy"},
+	"policytest":                {"policy"},
+	"gateway/control":           {"audit", "policy"},
+	"gateway/identity":          {"policy"},
+	"gateway/facts":             {"policy", "gateway/keyfile"},
+	"gateway/upstream":          {"policy"},
+	"gateway/keyfile":           {},
+	"gateway/vault":             {"gateway/keyfile"},
+	"gateway/notify":            {"gateway/control"},
+	"gateway/httpapi":           {"gateway/control", "policy", "audit", "gateway/identity", "gateway/httpapi/api"},
+	"gateway/httpapi/api":       {},
+	"gateway/httpapi/apiclient": {"gateway/httpapi/api"},
+	"gateway":                   {"gateway/identity", "gateway/facts", "gateway/upstream", "gateway/control", "policy", "audit"},
+	"cmd/bronzeward":            {"*"},
+	"fixtures/versions":         {},
 }
 
 // doors says which rooms may import a large dependency, by the beginning of its path.
@@ -45,6 +49,7 @@ var doors = map[string][]string{
 	"github.com/lestrrat-go/jwx":                {"gateway/identity"},
 	"github.com/openbao/openbao":                {"gateway/vault"},
 	"github.com/gorilla/mux":                    {"gateway/httpapi"},
+	"github.com/standard-webhooks":              {"gateway/notify"},
 	"github.com/alecthomas/kong":                {"cmd/bronzeward"},
 	"gopkg.in/yaml":                             {},
 	"github.com/pkg/errors":                     {},

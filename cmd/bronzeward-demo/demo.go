@@ -23,7 +23,7 @@ func startWorld(ctx context.Context) (*world.World, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	w, err := world.Start(ctx, world.Config{Dir: demoDir(), Binary: path, Progress: os.Stdout})
+	w, err := world.Start(ctx, world.Config{Dir: demoDir(), Binary: path, Progress: os.Stdout, Quorum: 1})
 	if err != nil {
 		return nil, "", err
 	}
@@ -44,33 +44,31 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := linkCommands(w.Path("bin"), talosctl, w.Binary); err != nil {
+	if err := errors.Join(linkCommands(w.Path("bin"), talosctl, w.Binary), writeAs(w)); err != nil {
 		return errors.Join(err, w.Close())
 	}
 	g := w.Gateways["gateway-1"]
 	fmt.Printf(`
 Bronzeward is up.
 
-  gateway        %s    (health, metrics: http://%s)
+  gateway        %s for talosctl, %s for bronzeward (API, health, metrics)
   workers        worker-1, worker-2; control plane controlplane-1
   people         olga, otto (operators), vera (viewer), ada, abel (approvers), boris (operator and approver),
                  sven (policy-admin), audrey (auditor), rhea (recovery-admin), bot-ci (automation), mallory (nobody)
   credentials    %s/NAME for talosctl; %s/NAME.crt and .key for bronzeward
   configuration  %s
-  policy         %s: a copy of what is live; edit it, then: bronzeward policy activate
+  policy         %s: a copy of what is live; edit it, then: as sven bronzeward policy activate
   gateway's log  %s
 
 In another terminal:
 
-  export PATH=%s:$PATH BRONZEWARD_CONFIG=%s
-  export BRONZEWARD_CERTIFICATE=%s/sven.crt BRONZEWARD_KEY=%s/sven.key   # who commands that change something run as
+  export PATH=%s:$PATH     # talosctl, bronzeward, and "as NAME COMMAND", which runs a command as one of these people
 
-and try:
+and try, with the id and the digest that are printed in the place of chg_… and hmac-…:
 
-`, g.Endpoint, g.HTTP, w.Path("talosconfig"), w.Path("pki"), w.ConfigFile(), w.PolicyDir(), w.Path("gateway-1.log"),
-		w.Path("bin"), w.ConfigFile(), w.Path("pki"), w.Path("pki"))
+`, g.Endpoint, w.API(), w.Path("talosconfig"), w.Path("pki"), w.ConfigFile(), w.PolicyDir(), w.Path("gateway-1.log"), w.Path("bin"))
 	for i, s := range steps(w) {
-		fmt.Printf("  %d. %s\n     %s\n", i+1, s.says, s.shown(w))
+		fmt.Printf("  %d. %s\n     %s\n", i+1, s.says, s.shown(seen{}))
 	}
 	fmt.Println("\nCtrl-C stops everything.")
 	select {
@@ -83,6 +81,20 @@ and try:
 	err = w.Close()
 	fmt.Println("stopped after", time.Since(began).Round(time.Millisecond))
 	return err
+}
+
+// writeAs writes the command "as NAME COMMAND", which gives a command somebody's credentials.
+func writeAs(w *world.World) error {
+	text := fmt.Sprintf(`#!/bin/sh
+# as NAME COMMAND...: run a command as one of the demo's people.
+[ $# -ge 2 ] || { echo "usage: as NAME COMMAND..." >&2; exit 2; }
+[ -e '%[1]s/'"$1.crt" ] || { echo "as: nobody here is called $1" >&2; exit 2; }
+export TALOSCONFIG='%[2]s/'"$1" BRONZEWARD_CERTIFICATE='%[1]s/'"$1.crt" BRONZEWARD_KEY='%[1]s/'"$1.key"
+export BRONZEWARD_SERVER='%[3]s' BRONZEWARD_SERVER_CA='%[1]s/server-ca.crt' BRONZEWARD_CONFIG='%[4]s'
+shift
+exec "$@"
+`, w.Path("pki"), w.Path("talosconfig"), w.API(), w.ConfigFile())
+	return os.WriteFile(w.Path("bin", "as"), []byte(text), 0o755)
 }
 
 // linkCommands puts talosctl and bronzeward under their own names into one folder.

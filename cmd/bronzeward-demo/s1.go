@@ -42,7 +42,7 @@ func s1Observed(ctx context.Context, s *stage, w *world.World) error {
 	if _, err := w.Bronzeward(ctx, "olga", "machines", "observe", "worker-1", "worker-2", "controlplane-1"); err != nil {
 		return err
 	}
-	out, err := w.Bronzeward(ctx, "", "machines", "show", "worker-1")
+	out, err := w.Bronzeward(ctx, "vera", "machines", "show", "worker-1")
 	if err != nil {
 		return err
 	}

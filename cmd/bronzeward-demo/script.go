@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"bronzeward/fixtures/world"
 )
 
-// step is one command of the demo, and what its output must show.
+// step is one command of the demo, and what its output must show. In args CHANGE and DIGEST
+// stand for what earlier steps showed.
 type step struct {
 	says   string
 	person string
@@ -18,19 +20,69 @@ type step struct {
 	args   []string
 	fails  bool
 	must   []string
+	grep   string // shows the lines with it only, and the ones after
+}
+
+// seen is what earlier steps showed.
+type seen struct{ change, digest string }
+
+var digestOf = regexp.MustCompile(`(?m)^digest +(\S+)`)
+
+// look keeps a change's id and digest when an output shows them.
+func (s *seen) look(out string) {
+	if s.change == "" {
+		s.change = changeID.FindString(out)
+	}
+	if m := digestOf.FindStringSubmatch(out); m != nil {
+		s.digest = m[1]
+	}
+}
+
+// with gives the step's arguments with what was seen; a person sees an ellipsis before that.
+func (s step) with(v seen) []string {
+	if v.change == "" {
+		v.change = "chg_…"
+	}
+	if v.digest == "" {
+		v.digest = "hmac-sha256:k1:…"
+	}
+	out := make([]string, len(s.args))
+	for i, a := range s.args {
+		out[i] = strings.NewReplacer("CHANGE", v.change, "DIGEST", v.digest).Replace(a)
+	}
+	return out
 }
 
 // shown is the command as a person types it.
-func (s step) shown(w *world.World) string {
-	line := s.tool + " " + strings.Join(s.args, " ")
-	if s.tool == "talosctl" {
-		line = "talosctl --talosconfig " + w.Talosconfig(s.person) + " " + strings.Join(s.args, " ")
+func (s step) shown(v seen) string {
+	line := "as " + s.person + " " + s.tool + " " + strings.Join(s.with(v), " ")
+	if s.grep != "" {
+		line += " | grep -A1 " + s.grep
 	}
 	return line
 }
 
-// steps are the five commands the demo is about.
+// filtered is what a person sees of the output.
+func (s step) filtered(out string) string {
+	if s.grep == "" {
+		return out
+	}
+	var kept strings.Builder
+	after := false
+	for line := range strings.Lines(out) {
+		found := strings.Contains(line, s.grep)
+		if found || after {
+			kept.WriteString(line)
+		}
+		after = found
+	}
+	return kept.String()
+}
+
+// steps are the commands the demo is about.
 func steps(w *world.World) []step {
+	label := w.Path("examples", "label.yaml")
+	apply := []string{"-n", "worker-1", "apply-config", "--mode=no-reboot", "-f", label}
 	return []step{
 		{
 			says: "olga, an operator, asks two workers for their version, as against the nodes", person: "olga", tool: "talosctl",
@@ -43,18 +95,33 @@ func steps(w *world.World) []step {
 		},
 		{
 			says: "an apply that would reboot is refused, with what to do instead", person: "olga", tool: "talosctl",
-			args: []string{"-n", "worker-1", "apply-config", "--mode=reboot", "-f", w.Path("examples", "label.yaml")}, fails: true,
+			args: []string{"-n", "worker-1", "apply-config", "--mode=reboot", "-f", label}, fails: true,
 			must: []string{"DENIED BW-MODE-", "--mode=no-reboot"},
 		},
 		{
-			says: "the same change without a reboot goes on, once, and is read back", person: "olga", tool: "talosctl",
-			args: []string{"-n", "worker-1", "apply-config", "--mode=no-reboot", "-f", w.Path("examples", "label.yaml")},
-			must: []string{"Applied configuration without a reboot"},
+			says: "without a reboot it waits for an approval of exactly these bytes for exactly this machine", person: "olga", tool: "talosctl",
+			args: apply, fails: true, must: []string{"DENIED BW-APPROVAL-001", "chg_", "bronzeward changes apply"},
 		},
 		{
-			says: "who did what, and what became of it; `bronzeward decisions show ID` has the digests and the rules", tool: "bronzeward",
+			says: "ada, an approver, looks at it: who, which machine, what would change", person: "ada", tool: "bronzeward",
+			args: []string{"changes", "show", "CHANGE"}, must: []string{"olga", "worker-1", "example.com/zone", "digest"},
+		},
+		{
+			says: "and approves it, by its id and the digest she was shown", person: "ada", tool: "bronzeward",
+			args: []string{"changes", "approve", "CHANGE", "--digest", "DIGEST"}, must: []string{"approved"},
+		},
+		{
+			says: "the same command again goes through, once", person: "olga", tool: "talosctl",
+			args: apply, must: []string{"Applied configuration without a reboot"},
+		},
+		{
+			says: "and the worker has it", person: "olga", tool: "talosctl",
+			args: []string{"-n", "worker-1", "get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}"}, must: []string{"example.com/zone: a"}, grep: "nodeLabels",
+		},
+		{
+			says: "who did what, and what became of it; `bronzeward decisions show ID` has the digests and the rules", person: "audrey", tool: "bronzeward",
 			args: []string{"decisions", "list", "--machine", "worker-1", "--class", "apply"},
-			must: []string{"olga", "completed", "BW-MODE-"},
+			must: []string{"olga", "completed", "BW-MODE-", "BW-APPROVAL-001"},
 		},
 	}
 }
@@ -77,16 +144,19 @@ func writeExamples(w *world.World) error {
 	return os.WriteFile(w.Path("examples", "block-all.yaml"), []byte(block), 0o600)
 }
 
-// script runs the five commands, prints each with its output, and checks it.
+// script runs the commands, prints each with its output, and checks it.
 func script(ctx context.Context) (err error) {
 	w, _, err := startWorld(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	var v seen
 	for i, s := range steps(w) {
-		fmt.Printf("\n%d. %s\n$ %s\n", i+1, s.says, s.shown(w))
-		out, err := s.run(ctx, w)
+		fmt.Printf("\n%d. %s\n$ %s\n", i+1, s.says, s.shown(v))
+		out, err := s.run(ctx, w, v)
+		v.look(out)
+		out = s.filtered(out)
 		fmt.Print(out)
 		if !strings.HasSuffix(out, "\n") {
 			fmt.Println()
@@ -100,13 +170,13 @@ func script(ctx context.Context) (err error) {
 }
 
 // run runs the step and checks its end and its output.
-func (s step) run(ctx context.Context, w *world.World) (string, error) {
+func (s step) run(ctx context.Context, w *world.World, v seen) (string, error) {
 	var out string
 	var err error
 	if s.tool == "talosctl" {
-		out, err = w.Talosctl(ctx, s.person, s.args...)
+		out, err = w.Talosctl(ctx, s.person, s.with(v)...)
 	} else {
-		out, err = w.Bronzeward(ctx, s.person, s.args...)
+		out, err = w.Bronzeward(ctx, s.person, s.with(v)...)
 	}
 	var failed *world.CommandError
 	if errors.As(err, &failed) {

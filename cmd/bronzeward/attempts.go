@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"bronzeward/gateway/control"
+	"bronzeward/gateway/httpapi/api"
 )
 
 type attemptsCmd struct {
@@ -18,17 +18,31 @@ type attemptsCmd struct {
 }
 
 type attemptsListCmd struct {
-	Held  bool `help:"Only attempts that hold their machine: open and unresolved ones."`
-	Limit int  `default:"50" help:"At most this many."`
+	clientFlags
+	Held    bool   `help:"Only attempts that hold their machine: open and unresolved ones."`
+	Machine string `short:"m" help:"Only attempts on this machine."`
+	Limit   int    `default:"50" help:"At most this many."`
+	After   string `help:"Continue after this cursor, as printed by the page before."`
 }
 
-func (a *attemptsListCmd) Run(ctx context.Context, g *globals) error {
-	store, done, err := g.openStore(ctx)
+func (l *attemptsListCmd) Run(ctx context.Context, g *globals) error {
+	if err := checkLimit(l.Limit); err != nil {
+		return err
+	}
+	a, err := l.open(g)
 	if err != nil {
 		return err
 	}
-	defer done()
-	all, err := store.ListAttempts(ctx, control.AttemptFilter{Held: a.Held, Limit: a.Limit})
+	defer a.close()
+	params := api.ListAttemptsParams{Machine: given(l.Machine)}
+	if l.Held {
+		params.Held = &l.Held
+	}
+	all, next, err := collect(l.Limit, l.After, func(limit int, cursor *string) ([]api.Attempt, string, error) {
+		params.Limit, params.Cursor = &limit, cursor
+		page, _, err := received[api.AttemptList](a.ListAttempts(ctx, &params))
+		return page.Items, page.Next, err
+	})
 	if err != nil {
 		return err
 	}
@@ -36,28 +50,30 @@ func (a *attemptsListCmd) Run(ctx context.Context, g *globals) error {
 	for i := range all {
 		views = append(views, viewAttempt(&all[i]))
 	}
-	return g.print(views, []string{"ID", "MACHINE", "STATE", "BY", "OPENED", "DIGEST"}, func(row func(...string)) {
-		for _, v := range views {
-			row(v.ID, v.Machine, v.State, v.Subject, stamp(&v.OpenedAt), v.Digest)
+	err = g.print(views, []string{"ID", "MACHINE", "STATE", "BY", "OPENED", "DIGEST"}, func(row func(...string)) {
+		for i, v := range views {
+			row(v.ID, v.Machine, v.State, subject(all[i].Caller), stamp(&v.OpenedAt), v.Digest)
 		}
 	})
+	g.more(len(all), "no attempt matches", next)
+	return err
 }
 
 type attemptsShowCmd struct {
+	clientFlags
 	ID string `arg:"" help:"Attempt id."`
 }
 
-func (a *attemptsShowCmd) Run(ctx context.Context, g *globals) error {
-	id, err := parseID(a.ID)
+func (s *attemptsShowCmd) Run(ctx context.Context, g *globals) error {
+	if _, err := parseID(s.ID); err != nil {
+		return err
+	}
+	a, err := s.open(g)
 	if err != nil {
 		return err
 	}
-	store, done, err := g.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	attempt, err := store.GetAttempt(ctx, id)
+	defer a.close()
+	attempt, _, err := received[api.Attempt](a.GetAttempt(ctx, s.ID))
 	if err != nil {
 		return err
 	}
@@ -69,45 +85,44 @@ func (a *attemptsShowCmd) Run(ctx context.Context, g *globals) error {
 	}); err != nil || g.Output != "table" {
 		return err
 	}
-	if attempt.State == control.StateUnresolved {
-		fmt.Fprintf(g.out, "\nThe machine is held. It is observed every few seconds and freed if the configuration shows up.\n"+
-			"After %s a recovery-admin may decide, on a fresh observation:\n"+
-			"  bronzeward attempts account %s --landed|--not-landed --reason TEXT\n", stamp(&attempt.SettleAfter), attempt.ID)
+	if attempt.State == api.AttemptStateUnresolved {
+		fmt.Fprintf(g.out, "\n%s", heldText(&attempt))
 	}
 	return nil
 }
 
+// heldText says what an unresolved attempt means and who can end it.
+func heldText(a *api.Attempt) string {
+	return fmt.Sprintf("The machine is held. It is observed every few seconds and freed if the configuration shows up.\n"+
+		"After %s a recovery-admin may decide, on a fresh observation:\n"+
+		"  bronzeward attempts account %s --landed|--not-landed --reason TEXT\n", stamp(&a.SettleAfter), a.ID)
+}
+
 type attemptsAccountCmd struct {
-	credentialFlags
+	clientFlags
 	ID        string `arg:"" help:"Attempt id."`
 	Landed    bool   `xor:"what" required:"" help:"The node took the configuration."`
 	NotLanded bool   `xor:"what" required:"" help:"The node did not take it."`
 	Reason    string `required:"" help:"How you know."`
 }
 
-func (a *attemptsAccountCmd) Run(ctx context.Context, g *globals) error {
-	id, err := parseID(a.ID)
-	if err != nil {
+func (c *attemptsAccountCmd) Run(ctx context.Context, g *globals) error {
+	if _, err := parseID(c.ID); err != nil {
 		return err
 	}
-	if a.Landed == a.NotLanded {
+	if c.Landed == c.NotLanded {
 		return usageError{errors.New("say one of --landed and --not-landed")}
 	}
-	d, err := g.openDesk(ctx, a.credentialFlags)
+	a, err := c.open(g)
 	if err != nil {
 		return err
 	}
-	defer d.close()
-	receipt, err := d.acts.Account(ctx, d.actor, id, a.Landed, a.Reason)
+	defer a.close()
+	after, said, err := received[api.Attempt](a.AccountAttempt(ctx, c.ID, nil, api.NewAccounting{Landed: c.Landed, Reason: c.Reason}))
 	if err != nil {
 		return err
 	}
-	after, err := d.store.GetAttempt(ctx, id)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(g.out, "attempt %s is %s; machine %s is free (decision %s)\n", id, after.State, after.MachineName, receipt.ID)
-	return nil
+	return g.done(viewAttempt(&after), "attempt %s is %s; machine %s is free (decision %s)\n", c.ID, after.State, after.Machine, said.decision)
 }
 
 func parseID(s string) (uuid.UUID, error) {
@@ -122,6 +137,7 @@ func parseID(s string) (uuid.UUID, error) {
 type attemptView struct {
 	ID             string     `json:"id"`
 	Decision       string     `json:"decision"`
+	Change         string     `json:"change"`
 	Machine        string     `json:"machine"`
 	Cluster        string     `json:"cluster"`
 	State          string     `json:"state"`
@@ -136,31 +152,37 @@ type attemptView struct {
 	OpenedAt       time.Time  `json:"opened_at"`
 	SendBy         time.Time  `json:"send_by"`
 	Deadline       time.Time  `json:"transport_deadline"`
+	Instance       string     `json:"instance"`
+	ClosedBy       string     `json:"closed_by"`
 	SettleAfter    time.Time  `json:"settle_after"`
 	ClosedAt       *time.Time `json:"closed_at"`
-	ClosedBy       string     `json:"closed_by"`
 	Reason         string     `json:"reason"`
-	Instance       string     `json:"instance"`
+	Landed         *bool      `json:"landed"`
 }
 
-func viewAttempt(a *control.Attempt) attemptView {
+func viewAttempt(a *api.Attempt) attemptView {
 	return attemptView{
-		ID: a.ID.String(), Decision: a.EntryID.String(), Machine: a.MachineName, Cluster: a.Cluster, State: string(a.State),
-		Issuer: a.Caller.Issuer, Subject: a.Caller.Subject, Mode: a.Mode, Digest: a.Digest, Base: a.Base, Persistent: a.Persistent,
-		ReadActive: a.ReadActive, ReadPersistent: a.ReadPersistent, OpenedAt: a.OpenedAt, SendBy: a.SendBy,
-		Deadline: a.TransportDeadline, SettleAfter: a.SettleAfter, ClosedAt: a.ClosedAt, ClosedBy: a.ClosedBy,
-		Reason: a.Reason, Instance: a.Owner.Instance,
+		ID: a.ID, Decision: a.DecisionID, Change: a.ChangeID, Machine: a.Machine, Cluster: a.Cluster, State: string(a.State),
+		Issuer: a.Caller.Issuer, Subject: a.Caller.Subject, Mode: a.Mode, Digest: a.Digest, Base: a.Base.Active, Persistent: a.Base.Persistent,
+		ReadActive: a.Read.Active, ReadPersistent: a.Read.Persistent, OpenedAt: a.OpenedAt, SettleAfter: a.SettleAfter,
+		SendBy: a.SendBy, Deadline: a.TransportDeadline, Instance: a.Instance, ClosedBy: a.ClosedBy,
+		ClosedAt: a.ClosedAt, Reason: a.Reason, Landed: a.Landed,
 	}
 }
 
 func (v attemptView) fields() [][2]string {
+	landed := ""
+	if v.Landed != nil {
+		landed = yesNo(*v.Landed)
+	}
 	return [][2]string{
 		{"id", v.ID},
 		{"state", v.State},
 		{"why", v.Reason},
 		{"machine", v.Machine},
 		{"cluster", v.Cluster},
-		{"by", v.Subject + " (" + v.Issuer + ")"},
+		{"by", person(api.Person{Issuer: v.Issuer, Subject: v.Subject})},
+		{"change", v.Change},
 		{"decision", v.Decision},
 		{"mode", v.Mode},
 		{"digest sent", v.Digest},
@@ -169,10 +191,10 @@ func (v attemptView) fields() [][2]string {
 		{"digest read back", v.ReadActive},
 		{"on disk read back", v.ReadPersistent},
 		{"opened", stamp(&v.OpenedAt)},
-		{"send by", stamp(&v.SendBy)},
-		{"transport deadline", stamp(&v.Deadline)},
+		{"gateway", v.Instance},
 		{"closed", stamp(v.ClosedAt)},
 		{"closed by", v.ClosedBy},
-		{"gateway", v.Instance},
+		{"landed", landed},
+		{"may be accounted from", stamp(&v.SettleAfter)},
 	}
 }

@@ -82,7 +82,7 @@ func TestADatabaseThatIsAwayIsCode5(t *testing.T) {
 	text = strings.ReplaceAll(text, "@localhost/", "@127.0.0.1:1/")
 	text = strings.ReplaceAll(text, "host=localhost", "host=127.0.0.1 port=1")
 	config := writeConfig(t, folder, text)
-	for _, args := range [][]string{{"decisions", "list"}, {"machines", "list"}, {"attempts", "list"}, {"migrate", "--check"}} {
+	for _, args := range [][]string{{"decisions", "list"}, {"policy", "status"}, {"migrate", "--check"}} {
 		if got := runProgram(t, append([]string{"--config", config}, args...)...); got.code != exitUnavailable {
 			t.Errorf("%v: code %d, want %d:\n%s", args, got.code, exitUnavailable, got.errOut)
 		}
@@ -108,7 +108,7 @@ func TestVersionsInThreeFormats(t *testing.T) {
 
 func TestATableShowsADashForNothing(t *testing.T) {
 	var b strings.Builder
-	g := &globals{Output: "table", out: &b}
+	g := &globals{Output: "table", console: console{out: &b}}
 	if err := g.print(nil, []string{"A", "B"}, func(row func(...string)) { row("x", "") }); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestATableShowsADashForNothing(t *testing.T) {
 
 func TestYAMLHasTheNamesOfJSON(t *testing.T) {
 	var b strings.Builder
-	g := &globals{Output: "yaml", out: &b}
+	g := &globals{Output: "yaml", console: console{out: &b}}
 	if err := g.print([]machineView{{Name: "m", NodeID: "n1"}}, nil, nil); err != nil {
 		t.Fatal(err)
 	}

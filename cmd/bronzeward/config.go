@@ -20,7 +20,8 @@ type Config struct {
 	Instance string `yaml:"instance"`
 	// Listen is where talosctl is pointed; default 0.0.0.0:50000.
 	Listen string `yaml:"listen"`
-	// HTTPListen serves /healthz, /readyz and /metrics; default 127.0.0.1:9443.
+	// HTTPListen serves the HTTP API, /healthz, /readyz and /metrics, over TLS with the same
+	// certificate; default 0.0.0.0:9443.
 	HTTPListen string         `yaml:"http_listen"`
 	TLS        TLSConfig      `yaml:"tls"`
 	Database   DatabaseConfig `yaml:"database"`
@@ -28,6 +29,9 @@ type Config struct {
 	Talos      TalosConfig    `yaml:"talos"`
 	Digest     DigestConfig   `yaml:"digest"`
 	Apply      ApplyConfig    `yaml:"apply"`
+	Changes    ChangesConfig  `yaml:"changes"`
+	Seal       SealConfig     `yaml:"seal"`
+	Notify     NotifyConfig   `yaml:"notify"`
 	Limits     LimitsConfig   `yaml:"limits"`
 	Policy     PolicyConfig   `yaml:"policy"`
 	Log        LogConfig      `yaml:"log"`
@@ -243,7 +247,7 @@ func (c *Config) withDefaults() {
 		c.Instance, _ = os.Hostname()
 	}
 	setDefault(&c.Listen, "0.0.0.0:50000")
-	setDefault(&c.HTTPListen, "127.0.0.1:9443")
+	setDefault(&c.HTTPListen, "0.0.0.0:9443")
 	setDefault(&c.TLS.MinVersion, "1.3")
 	setDefault(&c.Digest.Scheme, "hmac-sha256")
 	setDefault(&c.Log.Level, "info")

@@ -115,3 +115,16 @@ func (g *globals) openDesk(ctx context.Context, f credentialFlags) (_ *desk, err
 		},
 	}, nil
 }
+
+// openStore opens the database for commands that only read intent.
+func (g *globals) openStore(ctx context.Context) (*control.Store, func(), error) {
+	cfg, err := loadConfig(g.ConfigFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := cfg.openStore(ctx, slog.New(slog.NewTextHandler(g.errOut, &slog.HandlerOptions{Level: slog.LevelError})))
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, store.Close, nil
+}

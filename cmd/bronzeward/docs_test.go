@@ -214,7 +214,7 @@ func TestTheExampleRulePassesItsTrial(t *testing.T) {
 }
 
 func TestEveryCommandInTheDocsExists(t *testing.T) {
-	parser, err := kong.New(&cli{globals: globals{out: io.Discard, errOut: io.Discard}}, kong.Name("bronzeward"), kong.Vars{"version": "x"})
+	parser, err := kong.New(&cli{globals: globals{console: console{out: io.Discard, errOut: io.Discard}}}, kong.Name("bronzeward"), kong.Vars{"version": "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestEveryMetricAndReadyFieldIsExplained(t *testing.T) {
 	text := page(t, "operating.md")
 	code := sources(t, ".go", "gateway", "audit", "cmd/bronzeward")
 	part := between(t, text, "## Metrics", "## What to alert on")
-	same(t, "metrics", found(`Name:\s+"(bronzeward_\w+)"`, code), found("\\| `(bronzeward_\\w+)` \\|", part))
+	same(t, "metrics", found(`(?:Name:\s+|NewDesc\()"(bronzeward_\w+)"`, code), found("\\| `(bronzeward_\\w+)` \\|", part))
 	same(t, "steps", found(`seconds\.WithLabelValues\("([a-z-]+)"\)`, code), found("(?m)^\\| `([a-z-]+)` \\|", part))
 
 	for _, name := range found(`(bronzeward_[a-z_]+[a-z])`, between(t, text, "## What to alert on", "## Log lines")) {
@@ -256,7 +256,7 @@ func TestEveryMetricAndReadyFieldIsExplained(t *testing.T) {
 		}
 	}
 
-	ready := sources(t, "ready.go", "gateway", "cmd/bronzeward") + sources(t, "routes.go", "gateway/httpapi")
+	ready := sources(t, "ready.go", "gateway", "cmd/bronzeward") + sources(t, "house.go", "gateway/httpapi")
 	fields := found(`"([a-z_]+)":`, between(t, ready, "\treturn map[string]any{", "\t}, problems"))
 	fields = append(fields, found(`state\["([a-z_]+)"\]`, ready)...)
 	same(t, "fields of /readyz", fields, cells(between(t, text, "## Readiness", "## Metrics")))

@@ -22,6 +22,9 @@ const (
 	exitDenied = 4
 	// exitUnavailable: the database or another part is away; try again.
 	exitUnavailable = 5
+	// exitNotYet: something else comes first, an approval, another act on the machine or fewer
+	// requests at a time; try again later.
+	exitNotYet = 6
 )
 
 // usageError is the caller's to mend.
@@ -39,6 +42,11 @@ type unavailableError struct{ error }
 
 func (e unavailableError) Unwrap() error { return e.error }
 
+// notYetError says what has to happen first.
+type notYetError struct{ error }
+
+func (e notYetError) Unwrap() error { return e.error }
+
 // errChanged ends with exitChanged; its words were printed already.
 var errChanged = errors.New("problems found")
 
@@ -49,7 +57,13 @@ func exitCode(err error) int {
 	var refused *control.RefusedError
 	var act *gateway.DeniedAct
 	var away unavailableError
+	var problem *problemError
+	var early notYetError
 	switch {
+	case errors.As(err, &problem):
+		return problem.exit()
+	case errors.As(err, &early):
+		return exitNotYet
 	case errors.As(err, &usage), errors.Is(err, control.ErrInvalid):
 		return exitUsage
 	case errors.Is(err, errChanged):

@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"bronzeward/audit"
+	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
 	"bronzeward/gateway/identity"
 	"bronzeward/gateway/upstream"
+	"bronzeward/gateway/vault"
 	"bronzeward/policy"
 )
 
@@ -110,6 +112,26 @@ func (c *Config) newDigester(development bool, log *slog.Logger) (facts.Digester
 	}
 	return facts.LoadDevelopmentKeys(c.path(c.Digest.KeysFile))
 }
+
+// newSealer keeps the exact bytes of changes. Without keys nothing can be sealed, and so
+// nothing be captured.
+func (c *Config) newSealer(development bool) (gateway.Sealer, error) {
+	if c.Seal.KeysFile == "" {
+		return noSealer{}, nil
+	}
+	if !development {
+		return nil, usageError{errors.New("seal.keys_file is for development: start with --development, or leave it out (no change can be captured then)")}
+	}
+	return vault.LoadDevelopment(c.path(c.Seal.KeysFile))
+}
+
+// noSealer stands where nothing can be sealed.
+type noSealer struct{}
+
+var errNoSealer = errors.New("no sealing keys are configured (seal.keys_file)")
+
+func (noSealer) Seal(context.Context, []byte, []byte) ([]byte, error) { return nil, errNoSealer }
+func (noSealer) Open(context.Context, []byte, []byte) ([]byte, error) { return nil, errNoSealer }
 
 func (c *Config) newUpstream(log *slog.Logger) (*upstream.Pool, error) {
 	return upstream.NewPool(upstream.Config{

@@ -10,21 +10,22 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"bronzeward/gateway/control"
+	"bronzeward/gateway/httpapi/api"
 )
 
 type machinesCmd struct {
-	Add     machinesAddCmd     `cmd:"" help:"Add one machine."`
-	Import  machinesImportCmd  `cmd:"" help:"Add all machines of a YAML file, or none."`
-	Update  machinesUpdateCmd  `cmd:"" help:"Replace a machine's addresses and labels."`
-	List    machinesListCmd    `cmd:"" help:"List machines." aliases:"ls"`
-	Show    machinesShowCmd    `cmd:"" help:"Show one machine."`
-	Observe machinesObserveCmd `cmd:"" help:"Read identity, type and configuration digests from a machine; nothing on it changes."`
-	Pin     machinesPinCmd     `cmd:"" help:"Fix a machine to the identity it shows now. Only pinned machines are applied to."`
+	Add      machinesAddCmd      `cmd:"" help:"Add one machine."`
+	Import   machinesImportCmd   `cmd:"" help:"Add all machines of a YAML file, or none."`
+	Update   machinesUpdateCmd   `cmd:"" help:"Replace a machine's addresses and labels."`
+	List     machinesListCmd     `cmd:"" help:"List machines." aliases:"ls"`
+	Show     machinesShowCmd     `cmd:"" help:"Show one machine, and what holds it."`
+	Timeline machinesTimelineCmd `cmd:"" help:"List what happened to a machine, newest first."`
+	Observe  machinesObserveCmd  `cmd:"" help:"Read identity, type and configuration digests from a machine; nothing on it changes."`
+	Pin      machinesPinCmd      `cmd:"" help:"Fix a machine to the identity it shows now. Only pinned machines are applied to."`
 }
 
 type machinesAddCmd struct {
-	credentialFlags
+	clientFlags
 	Name    string            `arg:"" help:"Name, as operators will spell it with talosctl -n."`
 	Cluster string            `required:"" help:"Cluster the machine belongs to."`
 	Address []string          `required:"" help:"Address, without port; repeat for more, in order of preference."`
@@ -38,17 +39,16 @@ func (m *machinesAddCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return usageError{err}
 	}
-	d, err := g.openDesk(ctx, m.credentialFlags)
+	a, err := m.open(g)
 	if err != nil {
 		return err
 	}
-	defer d.close()
-	receipt, err := d.acts.AddMachines(ctx, d.actor, []control.NewMachine{one})
+	defer a.close()
+	added, said, err := received[api.AddedMachines](a.AddMachines(ctx, nil, api.NewMachines{Machines: []api.NewMachine{one}}))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(g.out, "machine %s added (decision %s)\nnext: bronzeward machines pin %s\n", m.Name, receipt.ID, m.Name)
-	return nil
+	return g.done(added, "machine %s added (decision %s)\nnext: bronzeward machines pin %s\n", m.Name, said.decision, shellWord(m.Name))
 }
 
 // machineSpec is one machine of an import file.
@@ -61,21 +61,28 @@ type machineSpec struct {
 	Labels    map[string]string `yaml:"labels"`
 }
 
-func (s machineSpec) machine() (control.NewMachine, error) {
-	out := control.NewMachine{Name: s.Name, Cluster: s.Cluster, Role: s.Role, Port: s.Port, Labels: s.Labels}
+func (s machineSpec) machine() (api.NewMachine, error) {
+	out := api.NewMachine{Name: s.Name, Cluster: s.Cluster, Addresses: s.Addresses}
+	if s.Role != "" {
+		out.Role = new(api.MachineRole(s.Role))
+	}
+	if s.Port != 0 {
+		out.Port = new(int(s.Port))
+	}
+	if len(s.Labels) > 0 {
+		out.Labels = new(api.Labels(s.Labels))
+	}
 	var problems []error
-	for _, a := range s.Addresses {
-		parsed, err := netip.ParseAddr(a)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("machine %s: %q is not an address (names are not taken: they may resolve to another machine later)", s.Name, a))
+	for _, address := range s.Addresses {
+		if _, err := netip.ParseAddr(address); err != nil {
+			problems = append(problems, fmt.Errorf("machine %s: %q is not an address (names are not taken: they may resolve to another machine later)", s.Name, address))
 		}
-		out.Addresses = append(out.Addresses, parsed)
 	}
 	return out, errors.Join(problems...)
 }
 
 type machinesImportCmd struct {
-	credentialFlags
+	clientFlags
 	File string `arg:"" help:"YAML file with a list: name, cluster, role, addresses, port, labels." type:"existingfile"`
 }
 
@@ -88,7 +95,7 @@ func (m *machinesImportCmd) Run(ctx context.Context, g *globals) error {
 	if err := yaml.Load(raw, &specs, yaml.WithKnownFields(true), yaml.WithUniqueKeys(true)); err != nil {
 		return usageError{fmt.Errorf("%s: %w", m.File, err)}
 	}
-	var list []control.NewMachine
+	list := []api.NewMachine{}
 	var problems []error
 	for _, s := range specs {
 		one, err := s.machine()
@@ -98,38 +105,39 @@ func (m *machinesImportCmd) Run(ctx context.Context, g *globals) error {
 	if err := errors.Join(problems...); err != nil {
 		return usageError{err}
 	}
-	d, err := g.openDesk(ctx, m.credentialFlags)
+	a, err := m.open(g)
 	if err != nil {
 		return err
 	}
-	defer d.close()
-	receipt, err := d.acts.AddMachines(ctx, d.actor, list)
+	defer a.close()
+	added, said, err := received[api.AddedMachines](a.AddMachines(ctx, nil, api.NewMachines{Machines: list}))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(g.out, "%d machines added (decision %s)\n", len(list), receipt.ID)
-	return nil
+	return g.done(added, "%d machines added (decision %s)\n", len(list), said.decision)
 }
 
 type machinesListCmd struct {
+	clientFlags
 	Cluster string `help:"Only machines of this cluster."`
 }
 
 func (m *machinesListCmd) Run(ctx context.Context, g *globals) error {
-	store, done, err := g.openStore(ctx)
+	a, err := m.open(g)
 	if err != nil {
 		return err
 	}
-	defer done()
-	all, err := store.ListMachines(ctx)
+	defer a.close()
+	all, _, err := collect(0, "", func(limit int, cursor *string) ([]api.Machine, string, error) {
+		page, _, err := received[api.MachineList](a.ListMachines(ctx, &api.ListMachinesParams{Cluster: given(m.Cluster), Limit: &limit, Cursor: cursor}))
+		return page.Items, page.Next, err
+	})
 	if err != nil {
 		return err
 	}
-	views := []machineView{}
+	views := make([]machineView, 0, len(all))
 	for i := range all {
-		if m.Cluster == "" || all[i].Cluster == m.Cluster {
-			views = append(views, viewMachine(&all[i]))
-		}
+		views = append(views, viewMachine(&all[i]))
 	}
 	return g.print(views, []string{"NAME", "CLUSTER", "ROLE", "ADDRESSES", "PINNED", "VERSION", "STAGE", "OBSERVED"}, func(row func(...string)) {
 		for _, v := range views {
@@ -138,17 +146,26 @@ func (m *machinesListCmd) Run(ctx context.Context, g *globals) error {
 	})
 }
 
+// given is a filter, null when it is not set.
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
 type machinesShowCmd struct {
+	clientFlags
 	Name string `arg:"" help:"Machine name."`
 }
 
 func (m *machinesShowCmd) Run(ctx context.Context, g *globals) error {
-	store, done, err := g.openStore(ctx)
+	a, err := m.open(g)
 	if err != nil {
 		return err
 	}
-	defer done()
-	machine, err := store.GetMachine(ctx, m.Name)
+	defer a.close()
+	machine, _, err := received[api.Machine](a.GetMachine(ctx, m.Name))
 	if err != nil {
 		return err
 	}
@@ -158,74 +175,4 @@ func (m *machinesShowCmd) Run(ctx context.Context, g *globals) error {
 			row(f[0], f[1])
 		}
 	})
-}
-
-type machinesObserveCmd struct {
-	credentialFlags
-	Name []string `arg:"" help:"Machine names."`
-}
-
-func (m *machinesObserveCmd) Run(ctx context.Context, g *globals) error {
-	d, err := g.openDesk(ctx, m.credentialFlags)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	for _, name := range m.Name {
-		seen, err := d.acts.Observe(ctx, d.actor, name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(g.out, "%s: Talos %s, %s, stage %s, node id %s\n  active      %s\n  persistent  %s\n",
-			name, seen.Version, seen.Type, seen.Stage, seen.NodeID, seen.Active, seen.Persistent)
-	}
-	return nil
-}
-
-type machinesPinCmd struct {
-	credentialFlags
-	Name    []string `arg:"" help:"Machine names."`
-	Replace bool     `help:"Pin to another identity than the one pinned now: the node was replaced."`
-}
-
-func (m *machinesPinCmd) Run(ctx context.Context, g *globals) error {
-	d, err := g.openDesk(ctx, m.credentialFlags)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	for _, name := range m.Name {
-		id, err := d.acts.Pin(ctx, d.actor, name, m.Replace)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(g.out, "machine %s pinned to node id %s of cluster %s\n", name, id.NodeID, id.ClusterID)
-	}
-	return nil
-}
-
-type machinesUpdateCmd struct {
-	credentialFlags
-	Name    string            `arg:"" help:"Machine name."`
-	Address []string          `required:"" help:"Addresses the machine has from now on, in order of preference."`
-	Port    uint16            `default:"50000" help:"Port of the Talos API."`
-	Label   map[string]string `placeholder:"KEY=VALUE" help:"Labels the machine has from now on."`
-}
-
-func (m *machinesUpdateCmd) Run(ctx context.Context, g *globals) error {
-	one, err := machineSpec{Name: m.Name, Addresses: m.Address}.machine()
-	if err != nil {
-		return usageError{err}
-	}
-	d, err := g.openDesk(ctx, m.credentialFlags)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	receipt, err := d.acts.UpdateMachine(ctx, d.actor, m.Name, control.MachineUpdate{Addresses: one.Addresses, Port: m.Port, Labels: m.Label})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(g.out, "machine %s updated (decision %s)\n", m.Name, receipt.ID)
-	return nil
 }

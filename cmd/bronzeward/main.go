@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -18,52 +17,75 @@ import (
 type cli struct {
 	globals
 
-	Serve      serveCmd                  `cmd:"" help:"Run the gateway."`
-	Migrate    migrateCmd                `cmd:"" help:"Create or update the database schema."`
-	Machines   machinesCmd               `cmd:"" help:"Add, observe and pin machines." aliases:"machine"`
-	Attempts   attemptsCmd               `cmd:"" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
-	Decisions  decisionsCmd              `cmd:"" help:"Read the book: who did what to which machine, and why it was allowed." aliases:"decision"`
-	Policy     policyCmd                 `cmd:"" help:"Check, test, explain and activate the law."`
-	Identities identitiesCmd             `cmd:"" help:"Revoke people for good." aliases:"identity"`
-	Config     configCmd                 `cmd:"" help:"Check the configuration file."`
-	Completion kongcompletion.Completion `cmd:"" help:"Print a shell completion script."`
-	Version    versionCmd                `cmd:"" help:"Print versions."`
+	Changes   changesCmd   `cmd:"" group:"changes" help:"Propose, look at, approve and apply changes." aliases:"change"`
+	Approvals approvalsCmd `cmd:"" group:"changes" help:"Take approvals back." aliases:"approval"`
+	Machines  machinesCmd  `cmd:"" group:"changes" help:"Add, observe and pin machines." aliases:"machine"`
+	Attempts  attemptsCmd  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
+	Notices   noticesCmd   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
+
+	Identities identitiesCmd `cmd:"" group:"people" help:"Revoke people for good." aliases:"identity"`
+	Whoami     whoamiCmd     `cmd:"" group:"people" help:"Say who you are to the gateway."`
+
+	Decisions decisionsCmd `cmd:"" group:"law" help:"Read the book: who did what to which machine, and why it was allowed." aliases:"decision"`
+	Policy    policyCmd    `cmd:"" group:"law" help:"Check, test, explain and activate the law."`
+
+	Serve   serveCmd   `cmd:"" group:"house" help:"Run the gateway."`
+	Migrate migrateCmd `cmd:"" group:"house" help:"Create or update the database schema."`
+	Config  configCmd  `cmd:"" group:"house" help:"Check the configuration file."`
+
+	Completion kongcompletion.Completion `cmd:"" group:"other" help:"Print a shell completion script."`
+	Version    versionCmd                `cmd:"" group:"other" help:"Print versions."`
+}
+
+// groups are the headings of the help, in the order of the tree.
+func groups() []kong.Group {
+	return []kong.Group{
+		{Key: "changes", Title: "Changes and machines, at a gateway:"},
+		{Key: "people", Title: "People, at a gateway:"},
+		{Key: "law", Title: "The law and the book:"},
+		{Key: "house", Title: "Running a gateway:"},
+		{Key: "other", Title: "Other:"},
+		{
+			Key: "server", Title: "Which gateway, and who you are:",
+			Description: "What is not given here or in the environment is read from bronzeward/client.yaml in your configuration folder: server, server_ca, certificate, key, token_file.",
+		},
+	}
 }
 
 // globals are flags every command takes.
 type globals struct {
-	ConfigFile  string           `name:"config" env:"BRONZEWARD_CONFIG" placeholder:"FILE" help:"Configuration file; default ~/.config/bronzeward/config.yaml, then /etc/bronzeward/config.yaml."`
+	ConfigFile  string           `name:"config" env:"BRONZEWARD_CONFIG" placeholder:"FILE" help:"The gateway's configuration file; default ~/.config/bronzeward/config.yaml, then /etc/bronzeward/config.yaml."`
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and end."`
 	Output      string           `short:"o" enum:"table,json,yaml" default:"table" help:"Output format: table, json or yaml."`
 
-	out    io.Writer
-	errOut io.Writer
+	console `kong:"-"`
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := run(ctx, os.Args[1:], processConsole())
 	stop()
 	os.Exit(code)
 }
 
-// run is the whole program with its streams given; it returns the exit code.
-func run(ctx context.Context, args []string, out, errOut io.Writer) int {
-	out, errOut = plainWriter{out}, plainWriter{errOut}
-	c := &cli{globals: globals{out: out, errOut: errOut}}
+// run is the whole program with its console given; it returns the exit code.
+func run(ctx context.Context, args []string, with console) int {
+	with.out, with.errOut = plainWriter{with.out}, plainWriter{with.errOut}
+	c := &cli{globals: globals{console: with}}
 	code := -1
 	parser, err := kong.New(c,
 		kong.Name("bronzeward"),
-		kong.Description("Admission control for the Talos API. Every command reads one configuration file; see --config."),
+		kong.Description("Admission control for the Talos API. Commands about changes, machines and people ask a gateway; the others read its configuration file."),
 		kong.UsageOnError(),
-		kong.Writers(out, errOut),
+		kong.Writers(with.out, with.errOut),
 		kong.Exit(func(n int) { code = n }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.ExplicitGroups(groups()),
 		kong.Vars{"version": buildVersion()},
 	)
 	if err != nil {
-		fmt.Fprintln(errOut, "bronzeward:", err)
+		fmt.Fprintln(with.errOut, "bronzeward:", err)
 		return exitUsage
 	}
 	kongcompletion.Register(parser)
@@ -72,12 +94,12 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		return code
 	}
 	if err != nil {
-		fmt.Fprintf(errOut, "bronzeward: %v\ntry: bronzeward --help\n", err)
+		fmt.Fprintf(with.errOut, "bronzeward: %v\ntry: bronzeward --help\n", err)
 		return exitUsage
 	}
 	if err := parsed.Run(&c.globals); err != nil {
 		if !errors.Is(err, errChanged) {
-			fmt.Fprintln(errOut, "bronzeward:", err)
+			fmt.Fprintln(with.errOut, "bronzeward:", err)
 		}
 		return exitCode(err)
 	}

@@ -2,14 +2,38 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain keeps the machine's own settings out: its zone, and whoever runs the tests.
+func TestMain(m *testing.M) {
+	time.Local = time.UTC
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "BRONZEWARD_") {
+			_ = os.Unsetenv(name)
+		}
+	}
+	nowhere, err := os.MkdirTemp("", "bronzeward-test-")
+	if err == nil {
+		err = os.Setenv("XDG_CONFIG_HOME", nowhere)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(nowhere)
+		os.Exit(code)
+	}))
+}
 
 // ran is what one run of the program left.
 type ran struct {
@@ -17,11 +41,20 @@ type ran struct {
 	out, errOut string
 }
 
-// runProgram runs the whole program with these arguments.
+// runProgram runs the whole program with these arguments, and nobody at a terminal.
 func runProgram(t *testing.T, args ...string) ran {
 	t.Helper()
+	return runAt(t.Context(), console{}, args...)
+}
+
+// runAt runs the whole program at a console; its output is kept. Pauses are as good as none.
+func runAt(ctx context.Context, at console, args ...string) ran {
 	var out, errOut bytes.Buffer
-	code := run(t.Context(), args, &out, &errOut)
+	at.out, at.errOut, at.pause = &out, &errOut, time.Millisecond
+	if at.in == nil {
+		at.in = strings.NewReader("")
+	}
+	code := run(ctx, args, at)
 	return ran{code, out.String(), errOut.String()}
 }
 

@@ -23,10 +23,8 @@ func (p plainWriter) Write(text []byte) (int, error) {
 			fmt.Fprintf(&out, `\x%02x`, rest[0])
 		case r == '\n' || r == '\t' || unicode.IsPrint(r):
 			out.Write(rest[:size])
-		case r > 0xffff:
-			fmt.Fprintf(&out, `\U%08x`, r)
 		default:
-			fmt.Fprintf(&out, `\u%04x`, r)
+			escape(&out, r)
 		}
 		rest = rest[size:]
 	}
@@ -34,4 +32,58 @@ func (p plainWriter) Write(text []byte) (int, error) {
 		return 0, err
 	}
 	return len(text), nil
+}
+
+func escape(out *strings.Builder, r rune) {
+	if r > 0xffff {
+		fmt.Fprintf(out, `\U%08x`, r)
+		return
+	}
+	fmt.Fprintf(out, `\u%04x`, r)
+}
+
+// oneLine is a stranger's text as it may stand in a line of ours: what would end the line or
+// shift a column comes out as an escape. The writer does the rest.
+func oneLine(text string) string {
+	return escaped(text, func(r rune) bool { return r == '\n' || r == '\t' })
+}
+
+// ascii is a name that decides something, such as who somebody is or which path is changed.
+// Letters that look alike differ when read: all but printable ASCII comes out as an escape.
+func ascii(text string) string {
+	return escaped(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+func escaped(text string, odd func(rune) bool) string {
+	if strings.IndexFunc(text, odd) < 0 {
+		return text
+	}
+	var out strings.Builder
+	for _, r := range text {
+		if odd(r) {
+			escape(&out, r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// clip shortens a text to so many characters, for a column.
+func clip(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}
+
+// shellWord is a text as one argument of a command that is printed to be copied.
+func shellWord(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.,:/@%+=", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -16,9 +16,9 @@ import (
 
 	"bronzeward/audit"
 	"bronzeward/gateway"
-	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
 	"bronzeward/gateway/httpapi"
+	"bronzeward/gateway/notify"
 )
 
 // serveCmd runs the gateway.
@@ -70,11 +70,16 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 		return err
 	}
 	defer pool.Close()
+	sealer, err := cfg.newSealer(s.Development)
+	if err != nil {
+		return err
+	}
 	engine := cfg.newEngine(log)
+	certificate := &fileCertificate{certificate: cfg.path(cfg.TLS.Certificate), key: cfg.path(cfg.TLS.Key), log: log}
 	gw, err := gateway.New(gateway.Config{
-		Certificate: &fileCertificate{certificate: cfg.path(cfg.TLS.Certificate), key: cfg.path(cfg.TLS.Key), log: log},
+		Certificate: certificate,
 		MinTLS:      cfg.minTLS(), Identity: who, Judge: engine, Store: store, Book: book,
-		Upstream: pool, Digester: digester, Instance: cfg.Instance,
+		Upstream: pool, Digester: digester, Sealer: sealer, Changes: cfg.changes(), Instance: cfg.Instance,
 		Limits: gateway.Limits{
 			CallsPerSecond: cfg.Limits.CallsPerSecond, StreamsPerCaller: cfg.Limits.StreamsPerCaller,
 			CallsPerSecondPerAddress: cfg.Limits.CallsPerSecondPerAddress, ConnectionsPerAddress: cfg.Limits.ConnectionsPerAddress,
@@ -82,6 +87,18 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 		TransportDeadline: cfg.Apply.TransportDeadline, VerifyDeadline: cfg.Apply.VerifyDeadline,
 		Registry: registry, Logger: log,
 	})
+	if err != nil {
+		return err
+	}
+	acts := &gateway.Acts{
+		Store: store, Judge: engine, Upstream: pool, Digester: digester, Gate: gw, Book: book, Instance: cfg.Instance, Told: httpapi.Decided,
+	}
+	house := rooms{gw: gw, acts: acts, store: store, who: who, digester: digester, registry: registry, log: log, stopping: ctx.Done()}
+	server, err := cfg.newWeb(house, certificate)
+	if err != nil {
+		return err
+	}
+	sender, err := cfg.newSender(house)
 	if err != nil {
 		return err
 	}
@@ -95,9 +112,7 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 		return fmt.Errorf("listening (http_listen): %w", err)
 	}
 	log.Info("serving", slog.String("listen", listener.Addr().String()), slog.String("http", web.Addr().String()))
-	acts := &gateway.Acts{Store: store, Judge: engine, Upstream: pool, Digester: digester}
-	door := httpapi.Handler(httpapi.Config{Ready: readiness{gw, who}, Gatherer: registry})
-	return s.run(ctx, gw, acts, store, listener, web, door, cfg, log)
+	return s.run(ctx, house, sender, listener, web, server, cfg)
 }
 
 // check refuses what only development may have.
@@ -109,33 +124,38 @@ func (s *serveCmd) check(cfg *Config) error {
 }
 
 // run keeps the listeners and the background work going until ctx ends or one of them errs.
-func (s *serveCmd) run(ctx context.Context, gw *gateway.Gateway, acts *gateway.Acts, store *control.Store, listener, web net.Listener, handler http.Handler, cfg *Config, log *slog.Logger) error {
+func (s *serveCmd) run(ctx context.Context, r rooms, sender *notify.Sender, listener, web net.Listener, server *http.Server, cfg *Config) error {
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second}
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return gw.Serve(listener) })
+	group.Go(func() error { return r.gw.Serve(listener) })
 	group.Go(func() error {
-		if err := server.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.ServeTLS(r.gw.Limit(web), "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
 	})
-	group.Go(func() error { gw.Follow(background); return nil })
-	group.Go(func() error { gw.Settle(background); return nil })
-	group.Go(func() error { keepPartitions(background, store.Pool(), log); return nil })
+	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Settle, r.gw.Keep} {
+		group.Go(func() error { work(background); return nil })
+	}
+	if sender != nil {
+		group.Go(func() error { sender.Run(background); return nil })
+	}
+	group.Go(func() error { keepPartitions(background, r.store.Pool(), r.log); return nil })
 	if cfg.Policy.WatchDirectory != "" {
-		group.Go(func() error { return watchPolicy(background, acts, cfg.path(cfg.Policy.WatchDirectory), log) })
+		group.Go(func() error { return watchPolicy(background, r.acts, cfg.path(cfg.Policy.WatchDirectory), r.log) })
 	}
 	group.Go(func() error {
 		<-ctx.Done()
-		log.Info("stopping", slog.Duration("grace", s.Grace))
-		gw.Stop(s.Grace)
-		stopBackground()
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		r.log.Info("stopping", slog.Duration("grace", s.Grace))
+		// Requests that send something are sessions of the gateway: they are told first.
+		r.gw.Stop(s.Grace)
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Grace)
 		defer cancel()
-		return server.Shutdown(bounded)
+		err := server.Shutdown(bounded)
+		stopBackground()
+		return err
 	})
 	return group.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,6 +24,8 @@ type Stamp struct {
 	LiveRevision string
 	// CallerRevoked is true when the person who acts is revoked.
 	CallerRevoked bool
+	// Change is the locked change an act is about; null for all other acts.
+	Change *Change
 }
 
 // Act is who does something to intent, and how it is written down.
@@ -32,7 +35,13 @@ type Act struct {
 	// Entry builds the audit entry under the locks. It is pure, may be called again when a
 	// transaction lost a race, and may judge: when the verdict is not Allowed, the entry is
 	// recorded, nothing else is done, and the act gives *RefusedError.
+	// An act about several changes has an entry for each.
 	Entry func(Stamp) audit.Entry
+	// Once is set when the request carries an Idempotency-Key.
+	Once *Once
+
+	// changes are those the act is about; their machines and they are locked before the clock is read.
+	changes []ChangeID
 }
 
 // authority says which side of the lock an act takes.
@@ -43,10 +52,25 @@ const (
 	exclusive authority = true  // takes authority away, or changes what decisions depend on
 )
 
-// act runs one act: authority lock, version (moved by one when exclusive), clock, entry, do,
-// append, commit. An exclusive act that has returned nil is seen by every later decision.
-// do may take machine, change and cluster locks, in that order; its error rolls back all.
+// doing is an act under its locks.
+type doing struct {
+	Stamp
+	// changes are the locked ones, in the order they were named, and entries the decision
+	// about each; an act about no change has one entry.
+	changes []Change
+	entries []audit.Entry
+}
+
+// act runs one act that is about no change; see actOn.
 func (s *Store) act(ctx context.Context, side authority, act Act, do func(tx pgx.Tx, st Stamp, entry *audit.Entry) error) (audit.Receipt, error) {
+	return s.actOn(ctx, side, act, func(tx pgx.Tx, d *doing) error { return do(tx, d.Stamp, &d.entries[0]) })
+}
+
+// actOn runs one act: idempotency key, authority lock, version (moved by one when exclusive),
+// changes, clock, entries, do, append, commit. An exclusive act that has returned nil is seen
+// by every later decision. do may take machine, change and cluster locks, in that order, when
+// the act is about no change; its error rolls back all.
+func (s *Store) actOn(ctx context.Context, side authority, act Act, do func(tx pgx.Tx, d *doing) error) (audit.Receipt, error) {
 	if act.Entry == nil {
 		return audit.Receipt{}, errors.New("an act without an entry is not done")
 	}
@@ -56,37 +80,35 @@ func (s *Store) act(ctx context.Context, side authority, act Act, do func(tx pgx
 	)
 	err := s.inTx(ctx, func(tx pgx.Tx) (written, error) {
 		refused = false
-		st, err := lockAuthority(ctx, tx, side, act.By)
+		before, err := takeOnce(ctx, tx, act.By, act.Once)
 		if err != nil {
 			return written{}, err
 		}
-		entry := act.Entry(st)
-		if err := s.stampEntry(&entry, st); err != nil {
+		d, err := s.lockForAct(ctx, tx, side, act)
+		if err != nil {
 			return written{}, err
 		}
-		if entry.Verdict != audit.Allowed {
+		if before != nil && !d.CallerRevoked {
+			return written{}, before
+		}
+		if no := slices.IndexFunc(d.entries, func(e audit.Entry) bool { return e.Verdict != audit.Allowed }); no >= 0 {
 			refused = true
-		} else if st.CallerRevoked {
-			return written{}, &GuardError{Guard: "caller_not_revoked", Message: "the caller is revoked"}
+			d.entries = d.entries[no : no+1]
+			if before == nil { // what a revoked person did earlier stays kept
+				err = forgetOnce(ctx, tx, act.By, act.Once)
+			}
 		} else {
-			if side == exclusive {
-				b := &pgx.Batch{}
-				b.Queue(sqlBumpAuthority).QueryRow(func(row pgx.Row) error { return row.Scan(&st.AuthorityVersion) })
-				b.Queue(sqlNotify)
-				if err := tx.SendBatch(ctx, b).Close(); err != nil {
-					return written{}, sqlError("moving the authority version", err)
-				}
-				entry.AuthorityVersion = st.AuthorityVersion
-			}
-			if err := do(tx, st, &entry); err != nil {
-				return written{}, err
-			}
+			err = s.carryOutAct(ctx, tx, side, act, d, do)
 		}
-		receipt, err = audit.Append(ctx, tx, entry)
 		if err != nil {
-			return written{}, sqlError("appending the entry", err)
+			return written{}, err
 		}
-		return written{entry: entry.ID}, nil
+		for i := len(d.entries) - 1; i >= 0; i-- {
+			if receipt, err = audit.Append(ctx, tx, d.entries[i]); err != nil {
+				return written{}, sqlError("appending the entry", err)
+			}
+		}
+		return written{entry: receipt.ID}, nil
 	})
 	if err := knownCommit(err); err != nil {
 		return audit.Receipt{}, err
@@ -98,6 +120,66 @@ func (s *Store) act(ctx context.Context, side authority, act Act, do func(tx pgx
 		s.hint()
 	}
 	return receipt, nil
+}
+
+// carryOutAct moves the authority version, does the act and keeps the answer of its key.
+func (s *Store) carryOutAct(ctx context.Context, tx pgx.Tx, side authority, act Act, d *doing, do func(tx pgx.Tx, d *doing) error) error {
+	if d.CallerRevoked {
+		return &GuardError{Guard: "caller_not_revoked", Message: "the caller is revoked"}
+	}
+	if side == exclusive {
+		b := &pgx.Batch{}
+		b.Queue(sqlBumpAuthority).QueryRow(func(row pgx.Row) error { return row.Scan(&d.AuthorityVersion) })
+		b.Queue(sqlNotify)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return sqlError("moving the authority version", err)
+		}
+		for i := range d.entries {
+			d.entries[i].AuthorityVersion = d.AuthorityVersion
+		}
+	}
+	if err := do(tx, d); err != nil {
+		return err
+	}
+	return keepOnce(ctx, tx, act.By, act.Once, uuid.Nil)
+}
+
+// lockForAct takes the locks in the documented order, reads the clock after the last one, and
+// has the act judged.
+func (s *Store) lockForAct(ctx context.Context, tx pgx.Tx, side authority, act Act) (*doing, error) {
+	st, err := lockAuthority(ctx, tx, side, act.By)
+	if err != nil {
+		return nil, err
+	}
+	d := &doing{Stamp: st}
+	if len(act.changes) > 0 {
+		locked, err := lockChanges(ctx, tx, act.changes)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range act.changes {
+			d.changes = append(d.changes, locked[slices.IndexFunc(locked, func(c Change) bool { return c.ID == id })])
+		}
+		if err := tx.QueryRow(ctx, sqlClock).Scan(&d.Now); err != nil {
+			return nil, sqlError("reading the clock", err)
+		}
+	}
+	for i := range max(1, len(d.changes)) {
+		st := d.Stamp
+		if len(d.changes) > 0 {
+			st.Change = &d.changes[i]
+		}
+		entry := act.Entry(st)
+		if err := s.stampEntry(&entry, st); err != nil {
+			return nil, err
+		}
+		if c := st.Change; c != nil {
+			entry.ChangeID, entry.MachineID, entry.MachineName, entry.Cluster = c.ID.String(), c.MachineID, c.MachineName, c.Cluster
+			entry.Digest, entry.Base, entry.Persistent, entry.Mode = c.Digest, c.Base, c.Persistent, c.Mode
+		}
+		d.entries = append(d.entries, entry)
+	}
+	return d, nil
 }
 
 // lockAuthority is the head of every transaction here: the lock, then the version in the

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"bronzeward/audit"
 	"bronzeward/policy"
@@ -24,9 +22,13 @@ type Request struct {
 	// Apply is true for a real apply: the cluster's slot is locked, and an attempt may be
 	// opened. It is false for other mutations, which have an entry only.
 	Apply bool
+	// Changes asks for the machine's live changes, locked. A real apply and a proposal need them.
+	Changes bool
 	// Mode and Digest (keyed, of the request's bytes) name the very same request again.
 	Mode   string
 	Digest string
+	// Once is set when the request carries an Idempotency-Key.
+	Once *Once
 }
 
 // Locked is what was read under the locks, in the documented order.
@@ -39,6 +41,8 @@ type Locked struct {
 	// InFlight is the held attempt of the very same request, if there is one: the judge
 	// refuses and names it.
 	InFlight *Attempt
+	// Changes are the machine's live ones whose clocks still run, oldest first; when they were asked for.
+	Changes []Change
 }
 
 // Judgement is what the caller's judge decided on what is Locked.
@@ -46,6 +50,19 @@ type Judgement struct {
 	Entry audit.Entry
 	// Attempt is to be opened; null opens none. It needs Entry.Verdict Allowed.
 	Attempt *NewAttempt
+	// Quorum is what the law asks for an apply. When it asks for approvals, an attempt needs
+	// Spend: the change among Locked.Changes that it spends.
+	Quorum policy.Quorum
+	Spend  ChangeID
+	// Known is the live change this request is the same as, when nothing is spent: what the
+	// law asks for it now is kept with it.
+	Known ChangeID
+	// Capture is a change to be written; null writes none.
+	Capture *NewChange
+	// Supersede are live changes that were proposed against something else than the machine
+	// runs; Overtaken is the digest of what it runs.
+	Supersede []ChangeID
+	Overtaken string
 	// Retry rolls back with ErrMoved: the judge needs other evidence.
 	Retry bool
 }
@@ -55,7 +72,9 @@ type Admission struct {
 	Receipt audit.Receipt
 	// Attempt is open and this process's; null when none was wanted.
 	Attempt *Attempt
-	Locked  Locked
+	// Change is the one that was captured, or that the attempt spends; null without.
+	Change *Change
+	Locked Locked
 }
 
 // Admit decides in one transaction: authority lock (shared), version, machine row, cluster
@@ -63,8 +82,9 @@ type Admission struct {
 // a network; it may be run again when the transaction lost a race.
 //
 // When Admit errs, nothing may be sent. ErrMoved asks for another round; *BusyError,
-// *InFlightError and *GuardError are refusals that no policy can waive and that were not
-// recorded (a judge that reads Holds, InFlight and CallerRevoked refuses before, and is);
+// *InFlightError, *ChangeError and *GuardError are refusals that no policy can waive and that
+// were not recorded (a judge that reads Holds, InFlight and CallerRevoked refuses before, and
+// is); *ReplayedError says that an Idempotency-Key was carried out before;
 // ErrUnavailable, *CommitUnknownError among it, is an outage.
 func (s *Store) Admit(ctx context.Context, r Request, judge func(Locked) Judgement) (Admission, error) {
 	if !printable(r.Caller.Issuer+r.Caller.Subject) || len(r.Caller.Issuer)+len(r.Caller.Subject) > 2048 {
@@ -73,9 +93,20 @@ func (s *Store) Admit(ctx context.Context, r Request, judge func(Locked) Judgeme
 	var adm Admission
 	err := s.inTx(ctx, func(tx pgx.Tx) (written, error) {
 		adm = Admission{}
+		before, err := takeOnce(ctx, tx, r.Caller, r.Once)
+		if err != nil {
+			return written{}, err
+		}
 		v, err := s.lockForDecision(ctx, tx, r)
 		if err != nil {
 			return written{}, err
+		}
+		once := r.Once
+		if before != nil {
+			if !v.locked.CallerRevoked {
+				return written{}, before
+			}
+			once = nil // a revoked person is refused, and what was kept stays
 		}
 		if (r.Apply || r.Serial != 0) && v.locked.Machine.Serial != r.Serial {
 			return written{}, fmt.Errorf("%w: machine %s is at serial %d, the evidence is of %d",
@@ -92,24 +123,11 @@ func (s *Store) Admit(ctx context.Context, r Request, judge func(Locked) Judgeme
 			return written{}, err
 		}
 		adm.Locked = v.locked
-		if j.Attempt != nil {
-			adm.Attempt, err = s.newAttempt(r, v, j)
-			if err != nil {
-				return written{}, err
-			}
-			j.Entry.AttemptID = adm.Attempt.ID
-		}
-		adm.Receipt, err = audit.Append(ctx, tx, j.Entry)
-		if err != nil {
-			return written{}, sqlError("appending the entry", err)
-		}
-		if adm.Attempt != nil {
-			if err := openAttempt(ctx, tx, adm.Attempt, s.cfg.SettleFloor); err != nil {
-				return written{}, err
-			}
+		if err := s.carryOut(ctx, tx, r, once, v, j, &adm); err != nil {
+			return written{}, err
 		}
 		// A crash up to here leaves nothing. After the commit it leaves an open attempt,
-		// which DeadAttempts lists once its lease has ended.
+		// which DeadAttempts lists once its lease has ended, or a captured change.
 		return written{entry: j.Entry.ID}, nil
 	})
 	if err == nil {
@@ -126,194 +144,45 @@ func (s *Store) Admit(ctx context.Context, r Request, judge func(Locked) Judgeme
 	return Admission{}, err
 }
 
-// view is what one run of the transaction read.
-type view struct {
-	locked Locked
-	// held are the attempts that may still land, in the whole cluster for an apply.
-	held []Attempt
-	// limit is the cluster's rollout limit; zero when its slot is not locked.
-	limit int
-	// asked is this process's monotonic clock from before the database's was read.
-	asked time.Time
-}
-
-// lockForDecision takes the locks in the documented order and reads under them.
-func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view, error) {
-	var v view
-	st := &v.locked.Stamp
-	b := &pgx.Batch{}
-	b.Queue(sqlLockShared)
-	b.Queue(sqlStamp, r.Caller.Issuer, r.Caller.Subject).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
-	})
-	b.Queue(sqlMachineForUpdate, r.MachineID).QueryRow(func(row pgx.Row) error {
-		return scanMachine(row, &v.locked.Machine)
-	})
-	if r.Apply {
-		b.Queue(sqlClusterSlot, r.MachineID).QueryRow(func(row pgx.Row) error { return row.Scan(&v.limit) })
+// carryOut writes what was judged: the entry, and with it the attempt and the change it
+// spends, or the change that is captured, and what became of the machine's other changes.
+func (s *Store) carryOut(ctx context.Context, tx pgx.Tx, r Request, once *Once, v view, j Judgement, adm *Admission) (err error) {
+	if j.Attempt != nil {
+		if adm.Attempt, err = s.newAttempt(r, v, j); err != nil {
+			return err
+		}
+		j.Entry.AttemptID = adm.Attempt.ID
 	}
-	b.Queue(sqlHeldAttempts, r.MachineID, r.Apply).Query(func(rows pgx.Rows) (err error) {
-		v.held, err = pgx.CollectRows(rows, collectAttempt)
+	if adm.Receipt, err = audit.Append(ctx, tx, j.Entry); err != nil {
+		return sqlError("appending the entry", err)
+	}
+	if err := moveChanges(ctx, tx, r, v, j); err != nil {
 		return err
-	})
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return view{}, sqlError("locking the machine", err)
 	}
-	// The clock is asked for in its own round trip, after the last lock: send_by on this
-	// process's monotonic clock then cannot be later than in the database.
-	v.asked = s.cfg.Clock()
-	if err := tx.QueryRow(ctx, sqlClock).Scan(&st.Now); err != nil {
-		return view{}, sqlError("reading the clock", err)
-	}
-	key := RequestKey(r.Digest, r.Caller, r.MachineID, r.Mode)
-	others := 0
-	for i := range v.held {
-		a := &v.held[i]
-		if a.MachineID != r.MachineID {
-			others++
-			continue
+	ref := uuid.Nil
+	switch {
+	case adm.Attempt != nil:
+		if err := openAttempt(ctx, tx, adm.Attempt, s.cfg.SettleFloor); err != nil {
+			return err
 		}
-		v.locked.Holds = append(v.locked.Holds, a.Hold("machine"))
-		if r.Apply && a.RequestKey == key {
-			v.locked.InFlight = a
+		ref = adm.Attempt.ID
+		if adm.Change, err = spend(ctx, tx, v, j, adm.Attempt.ID, r.Caller); err != nil {
+			return err
 		}
-	}
-	if r.Apply && others >= v.limit {
-		for i := range v.held {
-			if v.held[i].MachineID != r.MachineID {
-				v.locked.Holds = append(v.locked.Holds, v.held[i].Hold("cluster"))
-			}
+	case j.Capture != nil:
+		if adm.Change, err = capture(ctx, tx, j.Capture, &v.locked.Machine, v.locked.Stamp, r.Caller, j.Entry.ID); err != nil {
+			return err
 		}
+		if err := adm.Change.recount(ctx, tx, v.locked.Now, v.locked.Epoch, step{reason: "the law asks for no approval", entry: j.Entry.ID}); err != nil {
+			return err
+		}
+		ref = uuid.UUID(adm.Change.ID)
+	case j.Known != ChangeID{}:
+		adm.Change = v.locked.change(j.Known)
+		ref = uuid.UUID(j.Known)
 	}
-	return v, nil
-}
-
-// guard is what no policy can waive, in Go; the attempt's row says it once more.
-func guard(r Request, v view, j Judgement) error {
 	if j.Entry.Verdict != audit.Allowed {
-		if j.Attempt != nil {
-			return &GuardError{Guard: "attempt_needs_allow", Message: "an attempt was asked for without an allow"}
-		}
-		return nil
+		return forgetOnce(ctx, tx, r.Caller, once)
 	}
-	l := v.locked
-	switch {
-	case l.CallerRevoked:
-		return &GuardError{Guard: "caller_not_revoked", Message: "the caller is revoked"}
-	case l.LiveRevision == "" || j.Entry.PolicyRevision != l.LiveRevision:
-		return fmt.Errorf("%w: judged by revision %q, live is %q", ErrMoved, j.Entry.PolicyRevision, l.LiveRevision)
-	case l.InFlight != nil:
-		return &InFlightError{AttemptID: l.InFlight.ID, EntryID: l.InFlight.EntryID}
-	}
-	if err := busy(r, v); err != nil {
-		return err
-	}
-	if j.Attempt == nil {
-		return nil
-	}
-	switch {
-	case !r.Apply:
-		return &GuardError{Guard: "attempt_needs_slot", Message: "an attempt was asked for without the cluster's slot"}
-	case !l.Machine.Pinned() || l.Machine.Identity != j.Attempt.Identity:
-		return &GuardError{Guard: "attempts_expected_identity", Message: "the machine is not pinned to the identity that was read"}
-	case j.Attempt.Mode != r.Mode || j.Attempt.Mode != "no-reboot":
-		return &GuardError{Guard: "attempts_mode", Message: "only mode no-reboot is sent"}
-	case l.Machine.Role != "worker" || j.Attempt.LiveType != "worker":
-		return &GuardError{Guard: "attempts_live_type", Message: "only workers are applied to"}
-	}
-	return nil
-}
-
-// busy refuses what is held: the machine for everything, the rollout limit for applies.
-func busy(r Request, v view) error {
-	var other *Attempt
-	others := 0
-	for i := range v.held {
-		a := &v.held[i]
-		if a.MachineID == r.MachineID {
-			return busyError(a, "machine")
-		}
-		others++
-		if other == nil {
-			other = a
-		}
-	}
-	if r.Apply && others >= v.limit {
-		return busyError(other, "cluster")
-	}
-	return nil
-}
-
-func busyError(a *Attempt, scope string) *BusyError {
-	return &BusyError{
-		Holder: a.ID, Machine: a.MachineID, State: a.State, Person: a.Caller, Since: a.OpenedAt, Scope: scope,
-	}
-}
-
-// newAttempt builds the row from the judgement and the database's clock.
-func (s *Store) newAttempt(r Request, v view, j Judgement) (*Attempt, error) {
-	n := *j.Attempt
-	if n.ID == uuid.Nil {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nil, fmt.Errorf("making an attempt id: %w", err)
-		}
-		n.ID = id
-	}
-	if n.Transport < SendWithin || n.Transport > maxTransport {
-		return nil, fmt.Errorf("%w: the transport deadline is %s after the decision; between %s and %s",
-			ErrInvalid, n.Transport, SendWithin, maxTransport)
-	}
-	now, m := v.locked.Now, v.locked.Machine
-	return &Attempt{
-		ID: n.ID, EntryID: j.Entry.ID, MachineID: m.ID, MachineName: m.Name, Cluster: m.Cluster,
-		State: StateOpen, Owner: s.owner(v.locked.Epoch), Caller: r.Caller,
-		RequestKey: RequestKey(r.Digest, r.Caller, r.MachineID, r.Mode), Mode: n.Mode,
-		Digest: n.Digest, Base: n.Base, Persistent: n.Persistent, Identity: n.Identity,
-		OpenedAt: now, SendBy: now.Add(SendWithin), LeaseUntil: now.Add(s.cfg.Lease),
-		TransportDeadline: now.Add(n.Transport),
-		SendBefore:        v.asked.Add(SendWithin), ResetBefore: v.asked.Add(n.Transport),
-		liveType: n.LiveType, stage: n.Stage, minor: n.Minor,
-	}, nil
-}
-
-// openAttempt inserts the row and moves the machine's serial.
-func openAttempt(ctx context.Context, tx pgx.Tx, a *Attempt, floor time.Duration) error {
-	b := &pgx.Batch{}
-	b.Queue(sqlAttemptOpen, a.ID, a.EntryID, a.MachineID, a.Cluster, a.Owner.Instance, a.Owner.Generation,
-		a.Owner.Epoch, a.Caller.Issuer, a.Caller.Subject, a.RequestKey, a.Mode, a.Digest, a.Base, a.Persistent,
-		a.liveType, a.stage, a.minor, a.Identity.NodeID, a.Identity.ClusterID, a.Identity.SMBIOS,
-		a.OpenedAt, a.SendBy, a.LeaseUntil, a.TransportDeadline, floor).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&a.SettleAfter) })
-	b.Queue(sqlSerialBump, a.MachineID)
-	err := tx.SendBatch(ctx, b).Close()
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.ConstraintName == "attempts_one_held_per_machine" {
-		return &heldError{}
-	}
-	if err != nil {
-		return sqlError("opening the attempt", err)
-	}
-	return nil
-}
-
-// heldError is the unique index speaking.
-type heldError struct{}
-
-func (*heldError) Error() string { return "the machine is held" }
-
-// whoHolds names the attempt behind a unique violation, after the rollback.
-func (s *Store) whoHolds(ctx context.Context, r Request) error {
-	rows, err := s.pool.Query(ctx, sqlHeldAttempts, r.MachineID, false)
-	if err != nil {
-		return unavailable("reading the holder", err)
-	}
-	held, err := pgx.CollectRows(rows, collectAttempt)
-	if err != nil {
-		return unavailable("reading the holder", err)
-	}
-	for i := range held {
-		return busyError(&held[i], "machine")
-	}
-	return fmt.Errorf("%w: the machine was held a moment ago", ErrMoved)
+	return keepOnce(ctx, tx, r.Caller, once, ref)
 }

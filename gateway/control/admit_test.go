@@ -78,7 +78,7 @@ func TestAdmitRefusesWhatNoPolicyCanWaive(t *testing.T) {
 	if _, _, err := s.AddMachine(t.Context(), NewMachine{Name: "fresh", Cluster: "lab", Addresses: addrs("10.9.0.2")}, by(admin, "machines.add")); err != nil {
 		t.Fatal(err)
 	}
-	ok(t)(s.RevokeIdentity(t.Context(), boris, "left", by(admin, "identities.revoke")))
+	revoked(t)(s.RevokeIdentity(t.Context(), boris, "left", by(admin, "identities.revoke")))
 
 	with := func(change func(*NewAttempt)) func(Locked) Judgement {
 		return func(l Locked) Judgement {
@@ -151,7 +151,7 @@ func TestTheRowsRefuseWhatGoWouldHave(t *testing.T) {
 	w := newWorld(t)
 	s := w.house(t, 1)
 	m := get(t, s, "w1")
-	ok(t)(s.RevokeIdentity(t.Context(), boris, "left", by(admin, "identities.revoke")))
+	revoked(t)(s.RevokeIdentity(t.Context(), boris, "left", by(admin, "identities.revoke")))
 	snap, err := s.Refresh(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)

@@ -74,8 +74,9 @@ type Owner struct {
 // evidence or request, and is checked again by the row's constraints.
 type NewAttempt struct {
 	ID uuid.UUID // UUIDv7; made when zero
-	// Digest is of the configuration to be sent.
+	// Digest is of the configuration to be sent, Size its length in bytes.
 	Digest string
+	Size   int64
 	// Base and Persistent are what the machine held when the evidence was read.
 	Base       string
 	Persistent string
@@ -120,6 +121,8 @@ type Attempt struct {
 	ReadPersistent string
 	Landed         *bool
 	Reason         string
+	// ChangeID is the Change it spends; zero when the law asked for no approval and none was captured.
+	ChangeID ChangeID
 
 	// SendBefore is SendBy on this process's monotonic clock, never later than it: set only
 	// on the attempt Admit returns. Nothing is written once time.Now() is not before it.
@@ -127,8 +130,10 @@ type Attempt struct {
 	// ResetBefore is TransportDeadline in the same way.
 	ResetBefore time.Time
 
-	// liveType, stage and minor are of the evidence; they are written and not read again.
+	// liveType, stage, minor, size and quorum are of the decision; they are written and not read again.
 	liveType, stage, minor string
+	size                   int64
+	quorum                 policy.Quorum
 }
 
 // Hold gives the attempt as a reason why a scope is closed.

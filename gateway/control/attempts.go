@@ -16,7 +16,8 @@ func scanAttempt(row pgx.Row, a *Attempt) error {
 		&a.RequestKey, &a.Mode, &a.Digest, &a.Base, &a.Persistent,
 		&a.Identity.NodeID, &a.Identity.ClusterID, &a.Identity.SMBIOS,
 		&a.OpenedAt, &a.SendBy, &a.LeaseUntil, &a.TransportDeadline, &a.SettleAfter,
-		&a.UnresolvedAt, &a.ClosedAt, &a.ClosedBy, &a.ReadActive, &a.ReadPersistent, &a.Landed, &a.Reason)
+		&a.UnresolvedAt, &a.ClosedAt, &a.ClosedBy, &a.ReadActive, &a.ReadPersistent, &a.Landed, &a.Reason,
+		(*uuid.UUID)(&a.ChangeID))
 }
 
 func collectAttempt(row pgx.CollectableRow) (Attempt, error) {

@@ -155,6 +155,9 @@ func (s *Store) finish(ctx context.Context, tx pgx.Tx, a *Attempt, to State, act
 			return uuid.Nil, sqlError("moving the serial", err)
 		}
 	}
+	if err := afterAttempt(ctx, tx, a, to, active, persistent); err != nil {
+		return uuid.Nil, err
+	}
 	if to == StateCompleted {
 		if _, err := tx.Exec(ctx, sqlMachineApplied, a.MachineID, active, persistent); err != nil {
 			return uuid.Nil, sqlError("keeping the digests last applied", err)
@@ -182,4 +185,39 @@ func (s *Store) finish(ctx context.Context, tx pgx.Tx, a *Attempt, to State, act
 		last = o.ID
 	}
 	return last, nil
+}
+
+// afterAttempt gives an unspent change back, and ends the machine's other changes when it
+// now runs something else than they were proposed against.
+func afterAttempt(ctx context.Context, tx pgx.Tx, a *Attempt, to State, active, persistent string) error {
+	var now time.Time
+	switch {
+	case (to == StateRejected || to == StateNotSent) && a.ChangeID != ChangeID{}:
+		locked, err := lockChanges(ctx, tx, []ChangeID{a.ChangeID})
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
+			return sqlError("reading the clock", err)
+		}
+		return giveBack(ctx, tx, &locked[0], now, to)
+	case to == StateCompleted, to == StateAccounted, to == StateFailed:
+		if err := tx.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
+			return sqlError("reading the clock", err)
+		}
+		return supersede(ctx, tx, now, a.MachineID, active, persistent, uuid.Nil)
+	}
+	return nil
+}
+
+// giveBack makes a spent change live again, as far as nobody was revoked meanwhile: who takes
+// an identity's authority away leaves spent changes alone.
+func giveBack(ctx context.Context, tx pgx.Tx, c *Change, now time.Time, to State) error {
+	if err := c.become(ctx, tx, now, step{to: ChangeApproved, reason: "its attempt changed nothing: " + string(to)}); err != nil {
+		return err
+	}
+	if c.RequesterRevoked {
+		return c.become(ctx, tx, now, step{to: ChangeRevoked, reason: "its requester was revoked"})
+	}
+	return c.recount(ctx, tx, now, c.Epoch, step{reason: "an approver was revoked"})
 }

@@ -10,10 +10,25 @@
 //	1  idempotency key        (acts over HTTP)
 //	2  authority              lock_authority_shared() for decisions,
 //	                          lock_authority() for whatever takes authority away
-//	3  machine                row, FOR UPDATE
-//	4  change                 row, FOR UPDATE
+//	3  machine                row, FOR UPDATE; several in the order of their ids
+//	4  change                 its row of states, FOR UPDATE; several in the order of their ids,
+//	                          after the machines of all of them
 //	5  cluster slot           the cluster's row, FOR UPDATE
 //	6  clock                  clock_timestamp(), read after the last lock
+//	7  requester              row, when a change is captured: see below
+//
+// A change is never locked, and never moves, but under its machine's lock. So whoever holds a
+// machine sees its changes stand still, with their approvals: what moves a change or adds to
+// it takes machine and change first, whether it is a decision, an act, the end of an attempt,
+// an observation or the sweep of the clocks. The end of an attempt and the sweep take no
+// authority lock: they take nobody's authority away, and look at what is revoked under the
+// machine's lock; revoking an identity therefore locks what is being sent as well as what is
+// live.
+//
+// The requester's row comes after the clock, because only who captures needs it, and nobody
+// who holds it waits for another lock. What is counted under it is what has committed by then;
+// a change whose clock ran out during the wait still counts, which refuses too much and never
+// too little.
 //
 // The authority lock is the first statement, and the version is read in the next one,
 // because READ COMMITTED takes a new snapshot per statement: a version read by the
@@ -47,6 +62,29 @@
 //	open ──▶ completed | rejected | not_sent          by its living owner only
 //	  └────▶ unresolved ──▶ completed                 by evidence that shows the digest
 //	                   └──▶ accounted | failed        by a person, after the settle floor
+//
+// # States of a change
+//
+//	          enough approvals count           spent by an attempt
+//	waiting ─────────────────────▶ approved ───────────────────────▶ spent
+//	  │  ◀─────────────────────────  │  ◀────────────────────────────
+//	  │  an approval was revoked, or │  its attempt was rejected or not sent; then what was
+//	  │  the law asks for more       │  revoked meanwhile is taken off at once
+//	  └──────────────┬───────────────┘
+//	                 ├─▶ superseded   the machine's base or identity moved
+//	                 ├─▶ cancelled, rejected
+//	                 ├─▶ expired      one of the two clocks ran out
+//	                 └─▶ revoked      its requester was
+//
+// The last five are final. approve_by runs from the capture, and is over when the last needed
+// approval has come; use_by runs from that one, ends again when an approval is revoked, and
+// goes on while an attempt is under way. Who spends or approves looks at the clock itself:
+// marking what is over is for lists.
+//
+// A change is ended by what was read of its machine only when that reading is current (I7):
+// its serial noted before it and unmoved since, nothing open or unresolved, the pinned
+// identity, and digests of one scheme and key. For the same reason nothing is captured while
+// an attempt may still land: the change it spends may come back, and one binding is live once.
 //
 // # Trust
 //

@@ -129,3 +129,40 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the act was refused and recorded as %s", e.EntryID)
 }
+
+// ChangeError says why a change or approval is not what the act needs. Nothing was recorded.
+type ChangeError struct {
+	// Code is stable: BW-CHANGE-001 to -007.
+	Code    string
+	Message string
+	// Hint is what helps; empty when nothing does.
+	Hint string
+}
+
+// Error is the message.
+func (e *ChangeError) Error() string { return e.Message }
+
+func noChange(id ChangeID) error {
+	return &ChangeError{Code: "BW-CHANGE-001", Message: "there is no change " + id.String(), Hint: "bronzeward changes list"}
+}
+
+// NotLive says what a change has become instead.
+func NotLive(c *Change) error {
+	e := &ChangeError{Code: "BW-CHANGE-002", Message: fmt.Sprintf("change %s is %s", c.ID, c.State), Hint: "bronzeward changes show " + c.ID.String()}
+	switch c.State {
+	case ChangeSuperseded:
+		e.Message += ": the machine has moved on"
+		if c.OvertakenBy != "" {
+			e.Message += " and runs " + c.OvertakenBy
+		}
+		e.Hint = "propose it again, against what the machine runs now"
+	case ChangeSpent:
+		e.Message += fmt.Sprintf(": it went out as attempt %s", c.AttemptID)
+		e.Hint = "bronzeward attempts show " + c.AttemptID.String()
+	default:
+		if c.Reason != "" {
+			e.Message += ": " + c.Reason
+		}
+	}
+	return e
+}

@@ -41,7 +41,7 @@ func bothSides(t *testing.T, s *Store) {
 	if _, err := s.Admit(t.Context(), apply(get(t, s, "w1"), boris), allow); err != nil {
 		t.Errorf("deciding: %v", err)
 	}
-	ok(t)(s.RevokeIdentity(t.Context(), anna, "left", by(admin, "identities.revoke")))
+	revoked(t)(s.RevokeIdentity(t.Context(), anna, "left", by(admin, "identities.revoke")))
 }
 
 // throughTheTable are the ways to a table's lock past the two functions. Preparing asks for
@@ -199,13 +199,13 @@ func TestAMigrationsOwnLocksAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := files(t)
-	more["004_more.sql"] = migration("create table control.more ();")
-	more["005_last.sql"] = migration("alter table control.machines add column more text;")
+	more["005_more.sql"] = migration("create table control.more ();")
+	more["006_last.sql"] = migration("alter table control.machines add column more text;")
 	err := migrateTo(t.Context(), conn, more, nil)
 	if err == nil || !strings.Contains(err.Error(), "another session holds a lock that is needed for longer than 200ms") {
 		t.Errorf("got %v", err)
 	}
-	if n := w.count(t, "select version from control.schema_version"); n != 4 {
-		t.Errorf("control is at version %d, want 4: the whole one before", n)
+	if n := w.count(t, "select version from control.schema_version"); n != 5 {
+		t.Errorf("control is at version %d, want 5: the whole one before", n)
 	}
 }

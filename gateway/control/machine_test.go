@@ -239,7 +239,7 @@ func TestAnActWithoutAllowIsRecordedAndNotDone(t *testing.T) {
 func TestARevokedPersonActsNoMore(t *testing.T) {
 	w := newWorld(t)
 	s := w.house(t, 0)
-	ok(t)(s.RevokeIdentity(t.Context(), anna, "left", by(admin, "identities.revoke")))
+	revoked(t)(s.RevokeIdentity(t.Context(), anna, "left", by(admin, "identities.revoke")))
 	_, _, err := s.AddMachine(t.Context(), NewMachine{Name: "w1", Cluster: "lab", Addresses: addrs("10.0.0.1")}, by(anna, "machines.add"))
 	wantGuard(t, err, "caller_not_revoked")
 	_, err = s.RevokeIdentity(t.Context(), anna, "again", by(admin, "identities.revoke"))

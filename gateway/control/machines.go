@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,7 +61,11 @@ func (s *Store) Machine(ctx context.Context, id uuid.UUID) (*Machine, error) {
 
 // ListMachines reads all machines, by name.
 func (s *Store) ListMachines(ctx context.Context) ([]Machine, error) {
-	rows, err := s.pool.Query(ctx, sqlMachines)
+	return listMachines(ctx, s.pool)
+}
+
+func listMachines(ctx context.Context, q querier) ([]Machine, error) {
+	rows, err := q.Query(ctx, sqlMachines)
 	if err != nil {
 		return nil, unavailable("listing machines", err)
 	}
@@ -137,24 +142,26 @@ func (s *Store) ImportMachines(ctx context.Context, list []NewMachine, act Act) 
 		}
 		clean = append(clean, n)
 	}
-	present, err := s.ListMachines(ctx)
-	if err != nil {
-		return audit.Receipt{}, err
-	}
-	for _, m := range present {
-		if names[m.Name] {
-			problems = append(problems, fmt.Errorf("machine %q: it is there already", m.Name))
+	return s.act(ctx, exclusive, act, func(tx pgx.Tx, _ Stamp, _ *audit.Entry) error {
+		// Read within the act: a repetition with the same key has been answered before this.
+		present, err := listMachines(ctx, tx)
+		if err != nil {
+			return err
 		}
-		for _, a := range m.Addresses {
-			if other, taken := spots[a]; taken {
-				problems = append(problems, fmt.Errorf("machine %q: address %s is %q's already", clip(other), a, m.Name))
+		problems := slices.Clone(problems)
+		for _, m := range present {
+			if names[m.Name] {
+				problems = append(problems, fmt.Errorf("machine %q: it is there already", m.Name))
+			}
+			for _, a := range m.Addresses {
+				if other, taken := spots[a]; taken {
+					problems = append(problems, fmt.Errorf("machine %q: address %s is %q's already", clip(other), a, m.Name))
+				}
 			}
 		}
-	}
-	if len(problems) > 0 {
-		return audit.Receipt{}, fmt.Errorf("%w: %w", ErrInvalid, errors.Join(problems...))
-	}
-	return s.act(ctx, exclusive, act, func(tx pgx.Tx, _ Stamp, _ *audit.Entry) error {
+		if len(problems) > 0 {
+			return fmt.Errorf("%w: %w", ErrInvalid, errors.Join(problems...))
+		}
 		for _, n := range clean {
 			if _, err := insertMachine(ctx, tx, n); err != nil {
 				return err
@@ -256,6 +263,9 @@ func (s *Store) PinMachine(ctx context.Context, name string, id Identity, repin 
 		entry.NodeID = id.NodeID
 		if _, err := tx.Exec(ctx, sqlMachinePin, m.ID, id.NodeID, id.ClusterID, id.SMBIOS); err != nil {
 			return sqlError(fmt.Sprintf("pinning %q", name), err)
+		}
+		if m.Pinned() && m.Identity != id {
+			return overtakeAll(ctx, tx, m.ID, entry.ID)
 		}
 		return nil
 	})

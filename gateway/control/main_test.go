@@ -143,6 +143,16 @@ func ok(t testing.TB) func(audit.Receipt, error) {
 	}
 }
 
+// revoked fails the test when a revocation did.
+func revoked(t testing.TB) func(IdentityRevocation, error) {
+	return func(_ IdentityRevocation, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func get(t testing.TB, s *Store, name string) Machine {
 	t.Helper()
 	m, err := s.GetMachine(context.WithoutCancel(t.Context()), name)

@@ -16,6 +16,9 @@ type Observation struct {
 	// Began is this process's clock (time.Now, with its monotonic reading) from before the
 	// first read. Only how long ago that was is used.
 	Began time.Time
+	// NotedSerial is the machine's serial from before the first read; zero when it was not
+	// noted, and then the reading ends no change (I7).
+	NotedSerial int64
 	Identity
 	// Version is the running Talos version; Stage the machine's stage; Type its live type.
 	Version string
@@ -77,6 +80,28 @@ func (s *Store) RecordObservation(ctx context.Context, name string, o Observatio
 		if err != nil {
 			return sqlError(fmt.Sprintf("recording the observation of %q", name), err)
 		}
-		return nil
+		return s.afterObservation(ctx, tx, &m, o, entry.ID)
 	})
+}
+
+// afterObservation ends changes that were proposed against something else than was seen. What
+// was seen counts only when nothing has moved since before it was read, and nothing is under
+// way (I7).
+func (s *Store) afterObservation(ctx context.Context, tx pgx.Tx, m *Machine, o Observation, entry uuid.UUID) error {
+	if o.NotedSerial == 0 || o.NotedSerial != m.Serial || o.Identity != m.Identity {
+		return nil
+	}
+	rows, err := tx.Query(ctx, sqlHeldAttempts, m.ID, false)
+	if err != nil {
+		return sqlError("reading what holds the machine", err)
+	}
+	held, err := pgx.CollectRows(rows, collectAttempt)
+	if err != nil || len(held) > 0 {
+		return err
+	}
+	var now time.Time
+	if err := tx.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
+		return sqlError("reading the clock", err)
+	}
+	return supersede(ctx, tx, now, m.ID, o.Active, o.Persistent, entry)
 }

@@ -20,7 +20,7 @@ func TestASnapshotIsOfOneAuthorityVersion(t *testing.T) {
 		t.Errorf("snapshot: %+v", first)
 	}
 	other := w.store(t, "gw-2", nil)
-	ok(t)(other.RevokeIdentity(t.Context(), anna, "left", by(admin, "identities.revoke")))
+	revoked(t)(other.RevokeIdentity(t.Context(), anna, "left", by(admin, "identities.revoke")))
 	second, err := s.Refresh(t.Context(), first.AuthorityVersion+1)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestASnapshotIsOfOneAuthorityVersion(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("the first snapshot is not superseded")
 	}
-	ok(t)(other.RevokeIdentity(t.Context(), boris, "left", by(admin, "identities.revoke")))
+	revoked(t)(other.RevokeIdentity(t.Context(), boris, "left", by(admin, "identities.revoke")))
 	third, err := s.Refresh(t.Context(), 0)
 	if err != nil || !third.Revoked(anna.Issuer, anna.Subject) || !third.Revoked(boris.Issuer, boris.Subject) {
 		t.Errorf("the third snapshot lost somebody: %v", err)
@@ -52,7 +52,7 @@ func TestAHintIsHeard(t *testing.T) {
 	eventually(t, "both to listen", func() bool {
 		return w.count(t, "select count(*) from pg_stat_activity where datname = current_database() and query = 'listen bronzeward_authority'") == 2
 	})
-	ok(t)(other.RevokeIdentity(t.Context(), anna, "left", by(admin, "identities.revoke")))
+	revoked(t)(other.RevokeIdentity(t.Context(), anna, "left", by(admin, "identities.revoke")))
 	eventually(t, "the hint", func() bool { return s.Snapshot().Revoked(anna.Issuer, anna.Subject) })
 	<-s.Hint()
 }

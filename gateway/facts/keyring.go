@@ -1,20 +1,16 @@
 package facts
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"bronzeward/gateway/keyfile"
 )
 
 // minKey is the shortest key in bytes: the strength of SHA-256.
@@ -119,66 +115,19 @@ func (r *KeyRing) format(version string, sum []byte) string {
 	return SchemeHMAC + ":" + version + ":" + hex.EncodeToString(sum)
 }
 
-// maxKeyFile is the largest key file in bytes: room for a thousand keys.
-const maxKeyFile = 64 << 10
+// maxKeyFile is the largest key file in bytes.
+const maxKeyFile = keyfile.MaxSize
 
-// LoadDevelopmentKeys reads a ring from a JSON file:
-//
-//	{"current": "k1", "keys": {"k1": "<base64 of 32 bytes or more>"}}
-//
-// Keys in a file are for development: the file's name must contain "development", and
-// nobody but its owner may be able to read it. No error text holds a key.
+// LoadDevelopmentKeys reads a ring from a file of keys for development (package keyfile).
+// No error text holds a key.
 func LoadDevelopmentKeys(path string) (*KeyRing, error) {
-	if !strings.Contains(filepath.Base(path), "development") {
-		return nil, fmt.Errorf("reading digest keys: the name of %s does not contain \"development\"", path)
-	}
-	file, err := os.Open(path)
+	current, keys, err := keyfile.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading digest keys: %w", err)
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("reading digest keys: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("reading digest keys: others can read %s (chmod 600 it)", path)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxKeyFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading digest keys: %w", err)
-	}
-	if len(text) > maxKeyFile {
-		return nil, fmt.Errorf("reading digest keys: %s is larger than %d bytes", path, maxKeyFile)
-	}
-	ring, err := parseKeys(text)
+	ring, err := NewKeyRing(current, keys)
 	if err != nil {
 		return nil, fmt.Errorf("reading digest keys from %s: %w", path, err)
 	}
 	return ring, nil
-}
-
-func parseKeys(text []byte) (*KeyRing, error) {
-	var file struct {
-		Current string            `json:"current"`
-		Keys    map[string]string `json:"keys"`
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&file); err != nil {
-		// The decoder's own text may quote what it read.
-		return nil, errors.New("not a JSON object with \"current\" and \"keys\" of base64 text")
-	}
-	if decoder.More() {
-		return nil, errors.New("more than one JSON value")
-	}
-	keys := make(map[string][]byte, len(file.Keys))
-	for version, encoded := range file.Keys {
-		secret, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil {
-			return nil, fmt.Errorf("key %s is not base64", escape(version))
-		}
-		keys[version] = secret
-	}
-	return NewKeyRing(file.Current, keys)
 }

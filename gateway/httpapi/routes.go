@@ -1,75 +1,101 @@
 package httpapi
 
 import (
-	"context"
-	"encoding/json"
+	_ "embed"
 	"net/http"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/gorilla/mux"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Readiness says whether this replica would decide a call now.
-type Readiness interface {
-	// Ready gives what is known and the problems that keep it from deciding; none means ready.
-	Ready(ctx context.Context) (state map[string]any, problems []string)
+//go:embed openapi.yaml
+var openAPI []byte
+
+// route is one row of the table.
+type route struct {
+	method, path string
+	// act is how the request stands in the book, and what a reading act is judged as.
+	act string
+	// most is the largest body in bytes.
+	most   int64
+	handle handler
 }
 
-// Config is what Handler needs; every field is required.
-type Config struct {
-	Ready    Readiness
-	Gatherer prometheus.Gatherer
+// routes is the table of what needs a credential.
+func (d *door) routes() []route {
+	return []route{
+		{http.MethodGet, "/changes", actChangesRead, 0, d.listChanges},
+		{http.MethodPost, "/changes", "changes.submit", largeBody, d.submitChange},
+		{http.MethodGet, "/changes/{id}", actChangesRead, 0, d.getChange},
+		{http.MethodGet, "/changes/{id}/diff", actChangesRead, 0, d.getChangeDiff},
+		{http.MethodPost, "/changes/{id}/approvals", "changes.approve", smallBody, d.approveChange},
+		{http.MethodPost, "/changes/{id}/rejections", "changes.reject", smallBody, d.rejectChange},
+		{http.MethodPost, "/changes/{id}/cancellations", "changes.cancel", smallBody, d.cancelChange},
+		{http.MethodPost, "/changes/{id}/applications", "changes.apply", smallBody, d.applyChange},
+		{http.MethodPost, "/approvals/{id}/revocations", "approvals.revoke", smallBody, d.revokeApproval},
+		{http.MethodGet, "/identity-revocations", actChangesRead, 0, d.listIdentityRevocations},
+		{http.MethodPost, "/identity-revocations", "identities.revoke", smallBody, d.revokeIdentity},
+		{http.MethodGet, "/machines", actMachinesRead, 0, d.listMachines},
+		{http.MethodPost, "/machines", "machines.add", smallBody, d.addMachines},
+		{http.MethodGet, "/machines/{id}", actMachinesRead, 0, d.getMachine},
+		{http.MethodPatch, "/machines/{id}", "machines.update", smallBody, d.updateMachine},
+		{http.MethodPost, "/machines/{id}/observations", "machines.observe", smallBody, d.observeMachine},
+		{http.MethodPost, "/machines/{id}/pins", "machines.pin", smallBody, d.pinMachine},
+		{http.MethodGet, "/machines/{id}/timeline", actMachinesRead, 0, d.listTimeline},
+		{http.MethodGet, "/attempts", actAttemptsRead, 0, d.listAttempts},
+		{http.MethodGet, "/attempts/{id}", actAttemptsRead, 0, d.getAttempt},
+		{http.MethodPost, "/attempts/{id}/accountings", "attempts.account", smallBody, d.accountAttempt},
+		{http.MethodGet, "/whoami", actOwn, 0, d.whoami},
+		{http.MethodGet, "/notices", actChangesRead, 0, d.listNotices},
+	}
 }
 
-// readyWithin bounds one readiness check.
-const readyWithin = 3 * time.Second
+// openRoutes is the table of what needs none and leaves no entry. All of it is read by GET.
+func openRoutes(cfg *Config) map[string]http.Handler {
+	return map[string]http.Handler{
+		"/healthz":      http.HandlerFunc(healthz),
+		"/readyz":       readyz(cfg.Ready),
+		"/metrics":      promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{}),
+		"/openapi.yaml": http.HandlerFunc(serveOpenAPI),
+	}
+}
 
-// Handler is the route table.
-func Handler(cfg Config) http.Handler {
-	r := mux.NewRouter()
-	r.Path("/healthz").Methods(http.MethodGet).HandlerFunc(healthz)
-	r.Path("/readyz").Methods(http.MethodGet).HandlerFunc(readyz(cfg.Ready))
-	r.Path("/metrics").Methods(http.MethodGet).Handler(promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{}))
-	r.NotFoundHandler = problem(http.StatusNotFound, "BW-HTTP-404", "there is no such path; see /healthz, /readyz and /metrics")
-	r.MethodNotAllowedHandler = problem(http.StatusMethodNotAllowed, "BW-HTTP-405", "this path takes GET only")
+// router is the whole door. Paths are taken as they come: none is cleaned or redirected.
+func (d *door) router() *mux.Router {
+	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	open := openRoutes(&d.Config)
+	for path, handler := range open {
+		r.Path(path).Methods(http.MethodGet).Handler(handler)
+	}
+	for _, rt := range d.routes() {
+		r.Path(rt.path).Methods(rt.method).HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			d.serve(w, req, &rt, mux.Vars(req)["id"])
+		})
+	}
+	r.NotFoundHandler = d.refusing(noPath())
+	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		allowed := allowedMethods(r, req)
+		if _, ok := open[req.URL.Path]; ok {
+			otherMethod(allowed).write(w, req)
+			return
+		}
+		d.refusing(otherMethod(allowed)).ServeHTTP(w, req)
+	})
 	return r
 }
 
-// healthz says that the process runs; it asks nothing.
-func healthz(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, "application/json", map[string]any{"status": "ok"})
-}
-
-func readyz(ready Readiness) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
-		defer cancel()
-		state, problems := ready.Ready(ctx)
-		code := http.StatusOK
-		state["ready"] = len(problems) == 0
-		if len(problems) > 0 {
-			code = http.StatusServiceUnavailable
-			state["problems"] = problems
+// allowedMethods are those that the path takes.
+func allowedMethods(r *mux.Router, req *http.Request) string {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPatch, http.MethodPost} {
+		other, match := req.Clone(req.Context()), mux.RouteMatch{}
+		other.Method = method
+		if r.Match(other, &match) && match.MatchErr == nil {
+			allowed = append(allowed, method)
 		}
-		writeJSON(w, code, "application/json", state)
 	}
-}
-
-// problem is an RFC 9457 problem document.
-func problem(status int, code, detail string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, status, "application/problem+json", map[string]any{
-			"type": "about:blank", "title": http.StatusText(status), "status": status,
-			"detail": detail, "code": code, "instance": r.URL.Path,
-		})
-	}
-}
-
-func writeJSON(w http.ResponseWriter, status int, contentType string, body any) {
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client has gone away; nobody is left to tell
+	slices.Sort(allowed)
+	return strings.Join(allowed, ", ")
 }

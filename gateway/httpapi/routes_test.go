@@ -5,22 +5,112 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// chg, apr and att are ids of the stub's things.
+var (
+	chg = newHouse().changes[0].ID.String()
+	apr = newHouse().changes[0].Approvals[0].ID.String()
+	att = newHouse().attempts[0].ID.String()
+)
 
-type readiness []string
-
-func (r readiness) Ready(context.Context) (map[string]any, []string) {
-	return map[string]any{"instance": "gateway-1"}, r
+func TestTheRouteTableIsWhatOpenAPISays(t *testing.T) {
+	doc := must(openapi3.NewLoader().LoadFromData(openAPI))(t)
+	if err := doc.Validate(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var described, served []string
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			described = append(described, method+" "+path)
+		}
+	}
+	cfg := newWorld(t).config()
+	for path := range openRoutes(&cfg) {
+		served = append(served, "GET "+path)
+	}
+	for _, rt := range (&door{}).routes() {
+		served = append(served, rt.method+" "+rt.path)
+	}
+	slices.Sort(described)
+	slices.Sort(served)
+	if diff := cmp.Diff(described, served); diff != "" {
+		t.Errorf("openapi.yaml (-) and the table (+) differ:\n%s", diff)
+	}
 }
 
-func TestTheRoutesAnswerAsTheirReadersExpect(t *testing.T) {
+// every is a good request to each route, and what it leaves in the book.
+var every = []struct {
+	name, method, target string
+	body                 any
+	status               int
+	entry                string
+}{
+	{"list changes", "GET", "/changes?state=live&machine=worker-1&limit=3&requester=otto", nil, 200, "read changes.read "},
+	{"list changes of a machine's id", "GET", "/changes?machine=" + numbered(1).String(), nil, 200, "read changes.read "},
+	{"submit", "POST", "/changes", `{"machine":"worker-1","configuration":"a: b\n","mode":"no-reboot"}`, 201, "act submit"},
+	{"submit what is there", "POST", "/changes", `{"machine":"worker-1","configuration":"a","mode":"no-reboot","set":"same"}`, 200, "act submit"},
+	{"show a change", "GET", "/changes/" + chg, nil, 200, "read changes.read " + chg},
+	{"show its diff", "GET", "/changes/" + chg + "/diff", nil, 200, "read changes.read " + chg},
+	{"approve", "POST", "/changes/" + chg + "/approvals", `{"digest":"hmac-sha256:k1:bb","comment":"ok","also":[{"id":"` + chg + `","digest":"x"}]}`, 201, "act approve"},
+	{"reject", "POST", "/changes/" + chg + "/rejections", `{"reason":"no"}`, 200, "act reject"},
+	{"cancel", "POST", "/changes/" + chg + "/cancellations", `{"reason":"no"}`, 200, "act cancel"},
+	{"apply", "POST", "/changes/" + chg + "/applications", `{}`, 201, "act apply"},
+	{"revoke an approval", "POST", "/approvals/" + apr + "/revocations", `{"reason":"no"}`, 200, "act revoke approval"},
+	{"list revocations", "GET", "/identity-revocations", nil, 200, "read changes.read "},
+	{"revoke an identity", "POST", "/identity-revocations", `{"issuer":"https://id.example","subject":"mallory","reason":"left"}`, 201, "act revoke identity"},
+	{"list machines", "GET", "/machines?cluster=berlin", nil, 200, "read machines.read "},
+	{"add machines", "POST", "/machines", `{"machines":[{"name":"w9","cluster":"c","role":"worker","addresses":["10.0.0.9"],"port":50000,"labels":{"a":"b"}}]}`, 201, "act add machines"},
+	{"show a machine", "GET", "/machines/worker-1", nil, 200, "read machines.read worker-1"},
+	{"show a machine by id", "GET", "/machines/" + numbered(2).String(), nil, 200, "read machines.read " + numbered(2).String()},
+	{"update a machine", "PATCH", "/machines/" + numbered(1).String(), `{"addresses":["10.0.0.9"],"port":50000,"labels":{}}`, 200, "act update worker-1"},
+	{"observe a machine", "POST", "/machines/worker-1/observations", `{}`, 201, "act observe worker-1"},
+	{"pin a machine", "POST", "/machines/worker-1/pins", `{"replace":true}`, 201, "act pin worker-1 true"},
+	{"timeline", "GET", "/machines/worker-1/timeline", nil, 200, "read machines.read worker-1"},
+	{"list attempts", "GET", "/attempts?held=false&machine=worker-1", nil, 200, "read attempts.read "},
+	{"show an attempt", "GET", "/attempts/" + att, nil, 200, "read attempts.read " + att},
+	{"account", "POST", "/attempts/" + att + "/accountings", `{"landed":true,"reason":"I looked"}`, 200, "act account"},
+	{"who am I", "GET", "/whoami", nil, 200, "read decisions.own "},
+	{"notices", "GET", "/notices?dead=true&limit=5", nil, 200, "read changes.read "},
+}
+
+func TestEveryRouteAnswersAsOpenAPISaysAndLeavesOneEntry(t *testing.T) {
+	tried := map[string]bool{}
+	for _, row := range every {
+		t.Run(row.name, func(t *testing.T) {
+			w := newWorld(t)
+			r := takes(t, request(row.method, row.target, row.body))
+			rec := w.do(t, r)
+			if rec.Code != row.status {
+				t.Fatalf("got %d %s", rec.Code, rec.Body)
+			}
+			if diff := cmp.Diff([]string{row.entry}, w.entries); diff != "" {
+				t.Errorf("entries: %s", diff)
+			}
+			if got := rec.Header().Get(DecisionHeader); got != numbered(1001).String() {
+				t.Errorf("%s: %q", DecisionHeader, got)
+			}
+			if n := strings.Count(w.log.String(), "\n"); n != 1 {
+				t.Errorf("%d log lines: %s", n, w.log)
+			}
+		})
+		tried[row.method+" "+inputOf(t, request(row.method, row.target, row.body)).Route.Path] = true
+	}
+	for _, rt := range (&door{}).routes() {
+		if !tried[rt.method+" "+rt.path] {
+			t.Errorf("nothing here asks for %s %s", rt.method, rt.path)
+		}
+	}
+}
+
+func TestOpenRoutesAskForNoCredentialAndLeaveNoEntry(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "bronzeward_test", Help: "A test's."}))
 	for _, row := range []struct {
@@ -34,15 +124,22 @@ func TestTheRoutesAnswerAsTheirReadersExpect(t *testing.T) {
 		{"ready", http.MethodGet, "/readyz", nil, 200, "application/json", `"ready":true`},
 		{"not ready, and why", http.MethodGet, "/readyz", readiness{"no policy is live"}, 503, "application/json", `"problems":["no policy is live"]`},
 		{"metrics", http.MethodGet, "/metrics", nil, 200, "text/plain", "bronzeward_test 0"},
-		{"no such path", http.MethodGet, "/changes", nil, 404, "application/problem+json", `"code":"BW-HTTP-404"`},
-		{"a path with dots", http.MethodGet, "/metrics/../secret", nil, 301, "", ""},
+		{"description", http.MethodGet, "/openapi.yaml", nil, 200, "application/yaml", "openapi: 3.0.3"},
 		{"another method", http.MethodPost, "/readyz", nil, 405, "application/problem+json", `"code":"BW-HTTP-405"`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			world := newWorld(t)
+			cfg := world.config()
+			cfg.Ready, cfg.Gatherer = row.problems, registry
 			w := httptest.NewRecorder()
-			Handler(Config{Ready: row.problems, Gatherer: registry}).ServeHTTP(w, httptest.NewRequest(row.method, row.path, nil))
+			r := httptest.NewRequest(row.method, row.path, nil)
+			must(New(cfg))(t).ServeHTTP(w, r)
 			if w.Code != row.status || !strings.HasPrefix(w.Header().Get("Content-Type"), row.contentType) || !strings.Contains(w.Body.String(), row.holds) {
 				t.Errorf("got %d, %s, %s", w.Code, w.Header().Get("Content-Type"), w.Body)
+			}
+			conforms(t, r, w)
+			if len(world.entries) > 0 {
+				t.Errorf("entries: %q", world.entries)
 			}
 		})
 	}
@@ -50,18 +147,26 @@ func TestTheRoutesAnswerAsTheirReadersExpect(t *testing.T) {
 
 // RFC 9457, section 3.1: what a problem document says of itself.
 func TestAProblemIsAWholeProblemDocument(t *testing.T) {
-	w := httptest.NewRecorder()
-	Handler(Config{Ready: readiness(nil), Gatherer: prometheus.NewRegistry()}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/nowhere", nil))
+	w := newWorld(t)
+	rec := w.refuses(t, request("GET", "/nowhere", nil), 404, "BW-HTTP-404")
 	var doc map[string]any
-	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
+	if err := json.Unmarshal(rec.Body.Bytes(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]any{"type": "about:blank", "title": "Not Found", "status": 404.0, "instance": "/nowhere"} {
-		if doc[key] != want {
-			t.Errorf("%s is %v, want %v", key, doc[key], want)
-		}
+	want := map[string]any{
+		"type": "about:blank", "title": "Not Found", "status": 404.0, "instance": "/nowhere", "code": "BW-HTTP-404",
+		"detail": "there is no such path", "hint": "see /openapi.yaml", "decision": numbered(1001).String(),
 	}
-	if detail, _ := doc["detail"].(string); detail == "" {
-		t.Error("it has no detail")
+	if diff := cmp.Diff(want, doc); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAConfigSaysAllThatIsMissing(t *testing.T) {
+	_, err := New(Config{})
+	for _, name := range []string{"Identity", "Notices", "Logger"} {
+		if err == nil || !strings.Contains(err.Error(), name+" is not set") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

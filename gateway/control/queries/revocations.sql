@@ -1,3 +1,3 @@
-select issuer, subject, reason, revoked_at
+select issuer, subject, reason, revoked_at, entry_id, seen
 from control.identity_revocations
 order by revoked_at, issuer, subject

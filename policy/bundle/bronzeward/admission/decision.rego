@@ -8,6 +8,7 @@ package bronzeward.admission
 
 import data.bronzeward.lib.caller
 import data.bronzeward.lib.change
+import data.bronzeward.lib.quorum
 
 # METADATA
 # title: decision
@@ -83,11 +84,9 @@ approvals := {
 # description: The highest count an area asks for.
 default required := 0
 
-required := max(counts) if {
+required := quorum.required if {
 	input.call.class == "apply"
 	change.applying
-	counts := {n | some area; some n in data.bronzeward.rules[area].quorum}
-	count(counts) > 0
 }
 
 # METADATA

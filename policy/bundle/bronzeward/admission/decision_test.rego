@@ -39,6 +39,30 @@ test_nothing_at_all_is_refused if {
 
 refused := sample.patched({"/call/mode": "staged"})
 
+approved := sample.patched({"/change": object.union(sample.waiting, {"approvals": [sample.approval("anna")]})})
+
+test_with_it_it_goes_through if {
+	admission.decision == {
+		"allow": true,
+		"reasons": set(),
+		"approvals": shipped_quorum,
+		"upstream_roles": {"os:admin"},
+		"redact": true,
+	} with data.bronzeward.role_bindings as sample.role_bindings with input as approved with data.bronzeward.quorum as object.union(shipped_quorum, {"still_member": false})
+}
+
+test_what_data_put_on_warn_is_told_and_passes if {
+	call := json.patch(approved, [
+		{"op": "replace", "path": "/evidence/staged", "value": true},
+		{"op": "replace", "path": "/change/approvals/0/approver/subject", "value": "olga"},
+	])
+	decision := admission.decision with data.bronzeward.role_bindings as sample.role_bindings with input as call
+		with data.bronzeward.quorum as {"required": 1, "groups": ["approvers"], "self_approval": true, "still_member": false}
+		with data.bronzeward.ladder as {"BW-APPROVAL-005": "warn", "BW-MODE-009": "warn"}
+	decision.allow
+	{[reason.code, reason.severity] | some reason in decision.reasons} == {["BW-APPROVAL-005", "warn"], ["BW-MODE-009", "warn"]}
+}
+
 severity(step) := found if {
 	found := {reason.severity | some reason in admission.decision.reasons} with data.bronzeward.role_bindings as sample.role_bindings with input as refused
 		with data.bronzeward.ladder as {"BW-MODE-004": step}

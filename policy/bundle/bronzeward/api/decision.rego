@@ -5,6 +5,7 @@ package bronzeward.api
 
 import data.bronzeward.lib.caller
 import data.bronzeward.lib.finding
+import data.bronzeward.lib.quorum
 
 # METADATA
 # title: decision
@@ -101,3 +102,75 @@ proof_lasts if {
 	not startswith(input.caller.proof_ends, "0001-")
 	time.parse_rfc3339_ns(input.caller.proof_ends) > time.parse_rfc3339_ns(input.now)
 }
+
+# METADATA
+# title: somebody else's change
+# description: An operator takes back what they proposed; an approver cancels any change.
+# custom:
+#   code: BW-ACT-006
+#   hint: ""
+deny contains found if {
+	input.act == "changes.cancel-own"
+	known
+	not own
+	found := finding.because(rego.metadata.rule(), sprintf("%s was proposed by somebody else; its requester or an approver cancels it", [finding.change]))
+}
+
+# METADATA
+# title: the change is not known
+# description: What is done to a change is judged on the change, or not at all.
+# custom:
+#   code: BW-ACT-007
+#   hint: ""
+deny contains found if {
+	startswith(input.act, "changes.")
+	not input.act in {"changes.read", "changes.submit"}
+	not known
+	found := finding.because(rego.metadata.rule(), sprintf("%s names no change that is known", [input.act]))
+}
+
+# METADATA
+# title: not asked to approve
+# description: The approval would not count, so it is not taken.
+# custom:
+#   code: BW-APPROVAL-006
+#   hint: ""
+deny contains found if {
+	input.act == "changes.approve"
+	not asked
+	found := finding.because(rego.metadata.rule(), sprintf("%s needs approval from %s, and %s is in none of these groups", [finding.change, quorum.named, caller.named]))
+}
+
+# METADATA
+# title: one's own change
+# description: Who asks does not also agree, unless data says so.
+# custom:
+#   code: BW-APPROVAL-007
+#   hint: ""
+deny contains found if {
+	input.act == "changes.approve"
+	own
+	not quorum.alone
+	found := finding.because(rego.metadata.rule(), sprintf("%s was proposed by %s, and nobody approves their own", [finding.change, caller.named]))
+}
+
+# METADATA
+# title: only people approve
+# description: Whatever the table of acts says.
+# custom:
+#   code: BW-APPROVAL-008
+#   hint: ""
+deny contains finding.because(rego.metadata.rule(), "only people approve, and this caller is automation") if {
+	input.act == "changes.approve"
+	not input.caller.kind == "human"
+}
+
+asked if quorum.member(input.caller.groups)
+
+# A helper, because an undefined argument would make the negated call undefined too.
+known if {
+	is_object(input.change)
+	input.change.id != ""
+}
+
+own if input.change.requester == caller.person

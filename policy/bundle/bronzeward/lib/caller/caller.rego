@@ -18,3 +18,8 @@ roles contains role if {
 default named := "the caller"
 
 named := input.caller.subject if input.caller.subject != ""
+
+# METADATA
+# title: person
+# description: Who the caller is, as changes and approvals name people.
+person := {"issuer": input.caller.issuer, "subject": input.caller.subject}

@@ -7,12 +7,19 @@ package bronzeward.lib.finding
 # title: because
 # description: |
 #   A finding of the rule whose METADATA is given. {machine} in a hint becomes the
-#   machine's name.
+#   machine's name and {change} the change's id; without a change, a hint that needs its
+#   id is left out.
 because(rule, message) := {
 	"code": rule.custom.code,
 	"message": message,
-	"hint": replace(rule.custom.hint, "{machine}", machine),
+	"hint": hint(rule.custom.hint),
 }
+
+default hint(_) := ""
+
+hint(text) := replace(text, "{machine}", machine) if not contains(text, "{change}")
+
+hint(text) := strings.replace_n({"{machine}": machine, "{change}": input.change.id}, text) if contains(text, "{change}")
 
 # METADATA
 # scope: document
@@ -21,3 +28,11 @@ because(rule, message) := {
 default machine := "NODE"
 
 machine := input.machine.name
+
+# METADATA
+# scope: document
+# title: change
+# description: How a message names the change the call or act is about.
+default change := "this"
+
+change := concat(" ", ["change", input.change.id])

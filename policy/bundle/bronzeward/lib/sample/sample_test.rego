@@ -82,6 +82,31 @@ change(document, path, field) := {
 }
 
 # METADATA
+# title: waiting
+# description: The ordinary apply as a change that the caller has proposed and nobody approved.
+waiting := {
+	"id": "chg_1",
+	"state": "waiting",
+	"kind": "apply",
+	"requester": {"issuer": caller.issuer, "subject": caller.subject},
+	"spender": {"issuer": caller.issuer, "subject": caller.subject},
+	"approvals": [],
+	"epoch_current": true,
+}
+
+# METADATA
+# title: approval
+# description: A good approval, by an approver of this name.
+approval(subject) := {
+	"approver": {"issuer": caller.issuer, "subject": subject},
+	"kind": "human",
+	"groups": ["approvers"],
+	"groups_now": null,
+	"revoked": false,
+	"epoch_current": true,
+}
+
+# METADATA
 # title: patched
 # description: The ordinary apply with some of its facts replaced, by their paths.
 patched(facts) := json.patch(apply, [{"op": "replace", "path": path, "value": value} | some path, value in facts])

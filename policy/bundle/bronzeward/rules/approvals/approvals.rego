@@ -7,6 +7,7 @@ package bronzeward.rules.approvals
 
 import data.bronzeward.lib.change
 import data.bronzeward.lib.finding
+import data.bronzeward.lib.quorum as needed
 
 # METADATA
 # title: quorum
@@ -18,13 +19,13 @@ quorum contains data.bronzeward.quorum.required
 # description: Fewer people have approved the change than the law requires.
 # custom:
 #   code: BW-APPROVAL-001
-#   hint: ""
+#   hint: "bronzeward changes show {change}, and once it is approved: bronzeward changes apply {change}"
 deny contains found if {
 	input.call.class == "apply"
 	change.applying
-	required > count(approvers)
-	found := finding.because(rego.metadata.rule(), sprintf("approvals from %s: %d needed, %d given%s", [
-		concat(" or ", data.bronzeward.quorum.groups), required, count(approvers), which,
+	needed.required > count(approvers)
+	found := finding.because(rego.metadata.rule(), sprintf("%s needs %s from %s%s", [
+		finding.change, counted(needed.required), needed.named, given,
 	]))
 }
 
@@ -37,9 +38,9 @@ deny contains found if {
 deny contains found if {
 	input.call.class == "apply"
 	change.applying
-	input.change.id
+	is_object(input.change)
 	not input.change.epoch_current == true
-	found := finding.because(rego.metadata.rule(), sprintf("change %s is of another epoch and authorizes nothing", [input.change.id]))
+	found := finding.because(rego.metadata.rule(), sprintf("%s is of another epoch and authorizes nothing", [finding.change]))
 }
 
 # METADATA
@@ -55,12 +56,38 @@ deny contains finding.because(rego.metadata.rule(), "how many approvals this nee
 }
 
 # A helper, because an undefined argument would make the negated call undefined too.
-known if is_number(required)
+known if is_number(needed.required)
 
 # METADATA
-# title: required
-# description: The highest count any area asks for.
-required := max({n | some area; some n in data.bronzeward.rules[area].quorum})
+# title: self-approved
+# description: Where data lets one's own approval count, it says whose it is.
+# custom:
+#   code: BW-APPROVAL-005
+#   hint: ""
+deny contains found if {
+	input.call.class == "apply"
+	change.applying
+	some approver in approvers
+	own := [part | some part in ["requester", "spender"]; input.change[part] == approver]
+	count(own) > 0
+	found := finding.because(rego.metadata.rule(), sprintf("self-approved: %s is the %s", [approver.subject, concat(" and the ", own)]))
+}
+
+# METADATA
+# title: the change is not live
+# description: Only a change that waits or is approved may be applied; all else is past.
+# custom:
+#   code: BW-APPROVAL-009
+#   hint: bronzeward changes show {change}
+deny contains found if {
+	input.call.class == "apply"
+	change.applying
+	is_object(input.change)
+	not live
+	found := finding.because(rego.metadata.rule(), sprintf("%s is %s", [finding.change, object.get(input.change, "state", "in no state")]))
+}
+
+live if input.change.state in {"waiting", "approved"}
 
 # METADATA
 # title: approvers
@@ -75,27 +102,28 @@ counts(approval) if {
 	approval.kind == "human"
 	approval.revoked == false
 	approval.epoch_current == true
-	member(approval.groups)
-	still_member(approval.groups_now)
+	needed.member(approval.groups)
+	remains(approval.groups_now)
 	another(approval.approver)
 }
 
-member(groups) if {
-	some group in groups
-	group in data.bronzeward.quorum.groups
-}
+# Who loses a group has approved nevertheless, unless data asks for more; then groups that
+# nobody has seen since are none.
+remains(_) if data.bronzeward.quorum.still_member == false
 
-still_member(null)
+remains(groups_now) if needed.member(groups_now)
 
-still_member(groups) if member(groups)
-
-another(_) if data.bronzeward.quorum.self_approval == true
+another(_) if needed.alone
 
 another(approver) if {
 	approver != input.change.requester
 	approver != input.change.spender
 }
 
-default which := ""
+counted(1) := "1 approval"
 
-which := sprintf(" (change %s)", [input.change.id]) if input.change.id
+counted(n) := sprintf("%v approvals", [n]) if n != 1
+
+default given := ""
+
+given := sprintf(", %d given", [count(approvers)]) if count(approvers) > 0

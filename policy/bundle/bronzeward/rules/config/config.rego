@@ -206,8 +206,12 @@ touched contains [item.document, ""] if {
 
 # METADATA
 # title: places
-# description: The places by the meaning of their change.
-places[meaning] contains place if {
+# description: |
+#   The places by the meaning of their change. Asked for as a whole, so that they are found
+#   once and not again for each meaning.
+places := {meaning: found | some meaning, found in grouped}
+
+grouped[meaning] contains place if {
 	some place in touched
 	meaning := meaning_of(place[0], place[1])
 }

@@ -200,9 +200,14 @@ foreign[meaning] := pattern if {
 	table := data.bronzeward.config[meaning]
 	regex.match(`^[a-z0-9. -]*$`, concat(" ", array.concat(table.begins, table.domains)))
 	begins := concat("", [concat("", ["|", name]) | some name in table.begins])
-	owners := replace(concat("|", table.domains), ".", `\.`)
-	pattern := sprintf(`(?im)^($|machine\.node[a-z]+$|fp:.*/|.*/.*/|(.*\.)?(%s)/%s)`, [owners, replace(begins, ".", `\.`)])
+	pattern := concat("", [
+		`(?im)^($|machine\.node[a-z]+$|fp:.*/|.*/.*/|(.*\.)?(`,
+		literal(concat("|", table.domains)), `)/`, literal(begins), `)`,
+	])
 }
+
+# Of what the lists may hold only the dot means something else in an expression.
+literal(names) := concat(`\.`, split(names, "."))
 
 lenient(null)
 

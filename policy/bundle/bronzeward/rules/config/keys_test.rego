@@ -38,6 +38,7 @@ passing := {
 	"a role of workers": label("node-role.kubernetes.io/worker"),
 	"a domain that only ends alike": label("notkubernetes.io/x"),
 	"an annotation of one's own": annotation("example.com/owner"),
+	"a label of a domain that only looks like a listed one": label("kubernetes-io/x"),
 	"a taint": taint("v:NoSchedule"),
 	"a taint without a value": taint("PreferNoSchedule"),
 	"a taint goes away": taint(null),

@@ -8,6 +8,7 @@ package bronzeward.rules.mode
 
 import data.bronzeward.lib.change
 import data.bronzeward.lib.finding
+import data.bronzeward.lib.quorum
 
 # METADATA
 # title: the mode is absent
@@ -93,18 +94,34 @@ deny contains finding.because(rego.metadata.rule(), "this mode is unknown; only 
 
 # METADATA
 # title: apply over something staged
-# description: What is staged or on trial would be discarded without a word.
+# description: |
+#   What is staged or on trial would be discarded without a word. A change that somebody
+#   approves shows what it discards; where nobody needs to approve, nobody has seen it.
 # custom:
 #   code: BW-MODE-008
 #   hint: bronzeward machines show {machine}
-deny contains finding.because(rego.metadata.rule(), "something is staged or on trial on this machine, and this apply would discard it; that needs an approved change") if {
+deny contains finding.because(rego.metadata.rule(), "something is staged or on trial on this machine, and this apply would discard it; only a change that somebody approves may do that, and the policy asks for no approval") if {
 	input.call.class == "apply"
 	change.applying
 	not input.evidence.staged == false
-	not approved
+	not approving
 }
 
-approved if {
-	input.change.epoch_current == true
-	count(input.change.approvals) > 0
+# METADATA
+# title: what is staged is discarded
+# description: Said to whoever approves the change, and again to whoever applies it.
+# custom:
+#   code: BW-MODE-009
+#   hint: bronzeward changes show {change}
+deny contains found if {
+	input.call.class == "apply"
+	change.applying
+	approving
+	found := finding.because(rego.metadata.rule(), sprintf("what is staged or on trial on %s is discarded by this", [finding.machine]))
+}
+
+# Something is known to be staged, and the change goes nowhere before somebody approves it.
+approving if {
+	input.evidence.staged == true
+	quorum.required > 0
 }

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"bronzeward/gateway/httpapi/api"
+)
+
+// answer is what came with a value.
+type answer struct {
+	status int
+	// decision is the entry the request left in the book; empty when it left none.
+	decision string
+	// tag names the content, for asking again.
+	tag string
+	// now is the gateway's clock when it answered: spans of time are told by it, because a
+	// person's own clock may be wrong.
+	now time.Time
+}
+
+// received reads an answer as a T, and anything but success as an error. A 304 gives the
+// zero value.
+func received[T any](resp *http.Response, err error) (T, answer, error) {
+	var value T
+	if err != nil {
+		return value, answer{}, err
+	}
+	said := answer{
+		status: resp.StatusCode, decision: resp.Header.Get("Bronzeward-Decision"), tag: resp.Header.Get("ETag"), now: time.Now(),
+	}
+	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		said.now = at
+	}
+	switch {
+	case resp.StatusCode == http.StatusNotModified:
+		return value, said, nil
+	case resp.StatusCode/100 != 2:
+		return value, said, problemOf(resp)
+	}
+	decoder := json.NewDecoder(resp.Body)
+	decoder.UseNumber() // a number of a configuration is shown as it is written
+	if err := decoder.Decode(&value); err != nil {
+		return value, said, fmt.Errorf("reading what %s answered: %w", resp.Request.URL.Host, err)
+	}
+	return value, said, nil
+}
+
+// problemError is a refusal of the API.
+type problemError struct {
+	api.Problem
+	// shown says which credential a caller showed who was refused for it.
+	shown string
+}
+
+// problemOf is the refusal an answer carries. Whatever does not speak as Bronzeward does is
+// not Bronzeward.
+func problemOf(resp *http.Response) error {
+	var p problemError
+	body, _ := io.ReadAll(resp.Body) // it is in memory
+	if json.Unmarshal(body, &p.Problem) == nil && p.Code != "" {
+		p.Status = resp.StatusCode
+		if resp.StatusCode == http.StatusUnauthorized {
+			p.shown, _ = resp.Request.Context().Value(shownKey{}).(string)
+		}
+		return &p
+	}
+	err := fmt.Errorf("%s answered %q, and not as Bronzeward does: is that the gateway's http_listen address?", resp.Request.URL.Host, resp.Status)
+	if resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusGatewayTimeout {
+		return unavailableError{err}
+	}
+	return err
+}
+
+// Error is the refusal as it is read: code, sentence and entry, what else refuses it, and
+// what to do.
+func (p *problemError) Error() string {
+	var out strings.Builder
+	if p.Status == http.StatusForbidden {
+		out.WriteString("DENIED ") // as talosctl shows it
+	}
+	fmt.Fprintf(&out, "%s: %s", p.Code, oneLine(p.Detail))
+	if p.Decision != nil {
+		fmt.Fprintf(&out, " (decision %s)", oneLine(*p.Decision))
+	}
+	if p.Also != nil {
+		for _, one := range *p.Also {
+			fmt.Fprintf(&out, "\nalso: %s: %s", oneLine(one.Code), oneLine(one.Message))
+		}
+	}
+	if p.shown != "" {
+		fmt.Fprintf(&out, "\nyou showed %s", p.shown)
+	}
+	if p.Hint != nil && *p.Hint != "" {
+		out.WriteString("\n" + hintLine(*p.Hint))
+	}
+	return out.String()
+}
+
+// hintLine marks what can be typed.
+func hintLine(hint string) string {
+	hint = oneLine(hint)
+	if strings.HasPrefix(hint, "bronzeward ") || strings.HasPrefix(hint, "talosctl ") {
+		return "try: " + hint
+	}
+	return hint
+}
+
+// exit is the exit code of a refusal.
+func (p *problemError) exit() int {
+	switch p.Status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return exitUsage
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return exitDenied
+	case http.StatusTooManyRequests:
+		return exitNotYet
+	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return exitUnavailable
+	case http.StatusConflict:
+		if p.Code == "BW-HOLDS-001" || p.Code == "BW-ATTEMPT-001" {
+			return exitNotYet
+		}
+	}
+	return exitFailed
+}
+
+// isProblem is true for a refusal with this code.
+func isProblem(err error, code string) bool {
+	var p *problemError
+	return errors.As(err, &p) && p.Code == code
+}
+
+// collect asks for items page by page, at most limit of them, or all with limit 0. next is the
+// cursor behind the last one, empty when there are no more.
+func collect[T any](limit int, after string, page func(limit int, cursor *string) (items []T, next string, err error)) (all []T, next string, err error) {
+	all, next = []T{}, after // a list in JSON, so that a script can walk it
+	for {
+		size := mostPage
+		if limit > 0 {
+			size = min(size, limit-len(all))
+		}
+		var cursor *string
+		if next != "" {
+			cursor = &next
+		}
+		items, following, err := page(size, cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, items...)
+		if following == "" || following == next || limit > 0 && len(all) >= limit {
+			return all, following, nil
+		}
+		next = following
+	}
+}
+
+// mostPage is how many items the API gives in one page.
+const mostPage = 500

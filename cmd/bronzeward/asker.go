@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/google/uuid"
+)
+
+const (
+	// mostTries of one request: a restart of one replica behind a balancer is bridged.
+	mostTries = 5
+	// firstPause between two tries; it doubles up to mostPause.
+	firstPause = 200 * time.Millisecond
+	mostPause  = 5 * time.Second
+	// answerWithin bounds one try. Observing asks a node, which may take its time.
+	answerWithin = 2 * time.Minute
+	// appliedWithin bounds one try of an apply, which is answered when its attempt has its state.
+	appliedWithin = 15 * time.Minute
+	// mostAnswer is the longest answer taken, in bytes.
+	mostAnswer = 64 << 20
+)
+
+// asker carries requests to one gateway. Every POST gets an Idempotency-Key, and is sent
+// again under the same one while the network or the gateway is away, so that it is carried
+// out once however often it is sent. Safe for concurrent use.
+type asker struct {
+	client   *http.Client
+	settings clientSettings
+	progress *progress
+	pause    time.Duration
+}
+
+// newAsker reads the credential and the CA. A client certificate is shown whatever
+// authorities the gateway asks for: its refusal says more than silence.
+func newAsker(s clientSettings, g *globals) (*asker, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.serverCA != "" {
+		raw, err := os.ReadFile(s.serverCA)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("reading the gateway's CA (--server-ca): %w", err)}
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(raw) {
+			return nil, usageError{fmt.Errorf("reading the gateway's CA (--server-ca): %s holds no PEM certificate", s.serverCA)}
+		}
+	}
+	if s.certificate != "" {
+		pair, err := tls.LoadX509KeyPair(s.certificate, s.key)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("reading your certificate: %w", err)}
+		}
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
+	out := &asker{
+		settings: s, progress: g.newProgress(), pause: g.pause,
+		client: &http.Client{
+			Transport: &http.Transport{
+				Proxy: http.ProxyFromEnvironment, TLSClientConfig: cfg, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
+				DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			},
+			// Whoever answers for the gateway is not told the credential for somebody else.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	if out.pause == 0 {
+		out.pause = firstPause
+	}
+	_, err := out.token()
+	return out, err
+}
+
+// token is read for every request, so that a file that is renewed meanwhile counts.
+func (s *asker) token() (string, error) {
+	if s.settings.tokenFile == "" {
+		return s.settings.token, nil
+	}
+	raw, err := os.ReadFile(s.settings.tokenFile)
+	if err != nil {
+		return "", usageError{fmt.Errorf("reading your token: %w", err)}
+	}
+	token := strings.TrimSpace(string(raw))
+	if token == "" || strings.ContainsAny(token, "\r\n") {
+		return "", usageError{fmt.Errorf("reading your token: %s does not hold one token and nothing else", s.settings.tokenFile)}
+	}
+	return token, nil
+}
+
+// Do sends a request until it is answered, at most mostTries times.
+func (s *asker) Do(req *http.Request) (*http.Response, error) {
+	defer s.progress.begin("asking " + req.URL.Host)()
+	if req.Method == http.MethodPost && req.Header.Get("Idempotency-Key") == "" {
+		key, err := uuid.NewV7()
+		if err != nil {
+			return nil, fmt.Errorf("making an Idempotency-Key: %w", err)
+		}
+		req.Header.Set("Idempotency-Key", key.String())
+	}
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = s.pause, 2, mostPause
+	resp, err := backoff.Retry(req.Context(), func() (*http.Response, error) { return s.try(req) },
+		backoff.WithBackOff(pauses), backoff.WithMaxTries(mostTries),
+		backoff.WithNotify(func(error, time.Duration) { s.progress.note("no answer yet, trying again") }))
+	if resp != nil { // the last one, whatever it says
+		return resp, nil
+	}
+	return nil, s.explain(err)
+}
+
+// try sends a request once. The answer's body is read whole, so that one that breaks off is
+// a try that failed.
+func (s *asker) try(req *http.Request) (*http.Response, error) {
+	within := answerWithin
+	if strings.HasSuffix(req.URL.Path, "/applications") {
+		within = appliedWithin
+	}
+	ctx := context.WithValue(req.Context(), shownKey{}, s.settings.shown())
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer came within %s", within))
+	defer cancel()
+	again := req.Clone(ctx)
+	if req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			return nil, backoff.Permanent(err)
+		}
+		again.Body = body
+	}
+	token, err := s.token()
+	if err != nil {
+		return nil, backoff.Permanent(err)
+	}
+	if token != "" {
+		again.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := s.client.Do(again)
+	if err == nil {
+		resp, err = whole(resp)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, backoff.Permanent(context.Cause(ctx))
+	case err != nil && !passing(err):
+		return nil, backoff.Permanent(err)
+	case err != nil:
+		return nil, err
+	}
+	return resp, worthAnother(resp)
+}
+
+// whole reads an answer to its end.
+func whole(resp *http.Response) (*http.Response, error) {
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > mostAnswer {
+		return nil, backoff.Permanent(fmt.Errorf("the answer has more than %d bytes", mostAnswer))
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+// shownKey marks which credential a request shows, for the words of its refusal.
+type shownKey struct{}
+
+// errAway is an answer that says to try again.
+var errAway = errors.New("the gateway cannot decide now")
+
+// worthAnother is nil for an answer that stands. A 503 is not final, but for one about a
+// machine: the gateway has tried that itself.
+func worthAnother(resp *http.Response) error {
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		return nil
+	}
+	body, _ := io.ReadAll(resp.Body) // it is in memory
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	var doc struct {
+		Code string `json:"code"`
+	}
+	_ = json.Unmarshal(body, &doc) // whoever answers for the gateway may say something else
+	if strings.HasPrefix(doc.Code, "BW-UPSTREAM-") {
+		return nil
+	}
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds >= 0 && time.Duration(seconds)*time.Second <= mostPause {
+		return backoff.RetryAfter(seconds)
+	}
+	return errAway
+}

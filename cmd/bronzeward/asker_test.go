@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"bronzeward/gateway/httpapi/api"
+)
+
+func newPlainServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestARequestIsSentAgainUnderTheSameKey(t *testing.T) {
+	away := refuses(http.StatusServiceUnavailable, "BW-BOOK-001", "the book is away", "try again")
+	done := gives(http.StatusCreated, api.IdentityRevocation{Subject: "otto", Issuer: "i", Seen: true})
+	for name, row := range map[string]struct {
+		answers []http.HandlerFunc
+		code    int
+		came    int
+	}{
+		"answered at once":          {[]http.HandlerFunc{done}, exitOK, 1},
+		"away, then broken off":     {[]http.HandlerFunc{away, breaksOff, away, done}, exitOK, 4},
+		"away throughout":           {[]http.HandlerFunc{away}, exitUnavailable, mostTries},
+		"a balancer without anyone": {[]http.HandlerFunc{gives(http.StatusServiceUnavailable, "no backend")}, exitUnavailable, mostTries},
+		"a machine that is away":    {[]http.HandlerFunc{refuses(http.StatusServiceUnavailable, "BW-UPSTREAM-001", "worker-1 cannot be read", "")}, exitUnavailable, 1},
+		"refused for good":          {[]http.HandlerFunc{refuses(http.StatusForbidden, "BW-ACT-003", "no", "")}, exitDenied, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStub(t)
+			s.on("POST /identity-revocations", row.answers...)
+			got := runProgram(t, "identities", "revoke", "--issuer", "i", "--subject", "otto", "--reason", "r")
+			seen := s.requests()
+			if got.code != row.code || len(seen) != row.came {
+				t.Fatalf("code %d after %d requests, want %d after %d\n%s", got.code, len(seen), row.code, row.came, got.errOut)
+			}
+			key := seen[0].header.Get("Idempotency-Key")
+			if id, err := uuid.Parse(key); err != nil || id.Version() != 7 {
+				t.Errorf("the key %q is no UUIDv7", key)
+			}
+			for _, r := range seen {
+				if r.header.Get("Idempotency-Key") != key || r.body != seen[0].body || r.body == "" {
+					t.Errorf("a try came with the key %q and the body %q", r.header.Get("Idempotency-Key"), r.body)
+				}
+			}
+		})
+	}
+}
+
+func TestTwoActsHaveTwoKeys(t *testing.T) {
+	s := newStub(t)
+	s.on("POST /machines/{id}/observations", gives(http.StatusCreated, api.Observation{}))
+	if got := runProgram(t, "machines", "observe", "worker-1", "worker-2"); got.code != exitOK {
+		t.Fatal(got.errOut)
+	}
+	seen := s.requests()
+	if len(seen) != 2 || seen[0].header.Get("Idempotency-Key") == seen[1].header.Get("Idempotency-Key") {
+		t.Errorf("%d requests, or one key for two acts", len(seen))
+	}
+}
+
+func TestACredentialGoesNowhereElse(t *testing.T) {
+	s, other := newStub(t), newStub(t)
+	t.Setenv("BRONZEWARD_SERVER", s.URL)
+	t.Setenv("BRONZEWARD_SERVER_CA", s.ca)
+	s.on("GET /whoami", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+"/whoami", http.StatusTemporaryRedirect)
+	})
+	got := runProgram(t, "whoami")
+	if got.code != exitFailed || len(other.requests()) != 0 {
+		t.Errorf("code %d, and %d requests came elsewhere\n%s", got.code, len(other.requests()), got.errOut)
+	}
+}
+
+func TestARequestEndsWithItsCommand(t *testing.T) {
+	s := newStub(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	s.on("GET /whoami", func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		select {
+		case <-r.Context().Done():
+		case <-release:
+		}
+	})
+	if got := runAt(ctx, console{}, "whoami"); got.code != exitFailed || len(s.requests()) != 1 {
+		t.Errorf("code %d after %d requests\n%s", got.code, len(s.requests()), got.errOut)
+	}
+}
+
+func TestARefusalIsReadAloudAndHasItsExitCode(t *testing.T) {
+	for name, row := range map[string]struct {
+		answer http.HandlerFunc
+		code   int
+		want   string
+	}{
+		"another digest": {
+			refuses(http.StatusConflict, "BW-CHANGE-003", "the digest named is not this change's", "bronzeward changes show chg_x"), exitFailed,
+			"bronzeward: BW-CHANGE-003: the digest named is not this change's (decision " + stubDecision + ")\ntry: bronzeward changes show chg_x\n",
+		},
+		"the law": {
+			refuses(http.StatusForbidden, "BW-ACT-003", "this act needs the role approver", ""), exitDenied,
+			"bronzeward: DENIED BW-ACT-003: this act needs the role approver (decision " + stubDecision + ")\n",
+		},
+		"held":          {refuses(http.StatusConflict, "BW-HOLDS-001", "held", ""), exitNotYet, "BW-HOLDS-001"},
+		"in flight":     {refuses(http.StatusConflict, "BW-ATTEMPT-001", "in flight", ""), exitNotYet, "BW-ATTEMPT-001"},
+		"too many":      {refuses(http.StatusTooManyRequests, "BW-CHANGE-004", "too many", ""), exitNotYet, "BW-CHANGE-004"},
+		"no such thing": {refuses(http.StatusNotFound, "BW-CHANGE-001", "there is none", ""), exitFailed, "BW-CHANGE-001"},
+		"malformed":     {refuses(http.StatusBadRequest, "BW-HTTP-400", "the id is of another kind", "see /openapi.yaml"), exitUsage, ")\nsee /openapi.yaml\n"},
+		"reused key":    {refuses(http.StatusUnprocessableEntity, "BW-HTTP-422", "came before", ""), exitUsage, "BW-HTTP-422"},
+		"no answer":     {refuses(http.StatusGatewayTimeout, "BW-HTTP-504", "the node did not answer", ""), exitUnavailable, "BW-HTTP-504"},
+		"a fault":       {refuses(http.StatusInternalServerError, "BW-HTTP-500", "its log says where", ""), exitFailed, "BW-HTTP-500"},
+		"a credential":  {refuses(http.StatusUnauthorized, "BW-CREDENTIAL-002", "it has ended", ""), exitDenied, "\nyou showed the certificate in "},
+		"lines in it":   {refuses(http.StatusConflict, "BW-X-001", "one\ntry: rm -rf /", ""), exitFailed, `one\u000atry: rm -rf /`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStub(t)
+			s.on("GET /changes/{id}", row.answer)
+			got := runProgram(t, "changes", "show", changeOne)
+			if got.code != row.code || !strings.Contains(got.errOut, row.want) {
+				t.Errorf("code %d, want %d and\n%s\ngot\n%s", got.code, row.code, row.want, got.errOut)
+			}
+		})
+	}
+}
+
+func TestAHandshakeThatIsRefusedIsADenial(t *testing.T) {
+	s := newStub(t)
+	op := &net.OpError{Op: "remote error", Err: net.ErrClosed}
+	err := (&asker{settings: clientSettings{server: s.URL, certificate: "me.crt", from: "flags"}}).explain(op)
+	if exitCode(err) != exitDenied || !strings.Contains(err.Error(), "you showed the certificate in me.crt, named by flags") || passing(op) {
+		t.Errorf("%d: %v", exitCode(err), err)
+	}
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"bronzeward/gateway/httpapi/api"
+)
+
+const configText = "version: v1alpha1 # <&> \u2028 é\n"
+
+// posted are the bodies that came to a path, read strictly.
+func posted[T any](t *testing.T, s *stub, path string) []T {
+	t.Helper()
+	var out []T
+	for _, r := range s.requests() {
+		if r.method != http.MethodPost || r.path != path {
+			continue
+		}
+		var one T
+		decoder := json.NewDecoder(strings.NewReader(r.body))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&one); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// withSet makes a stub know a set of two waiting changes, newest first as the API lists them.
+func withSet(t *testing.T) *stub {
+	t.Helper()
+	s := newStub(t)
+	one, two := oneChange(), otherChange()
+	s.on("GET /changes", gives(http.StatusOK, api.ChangeList{Items: []api.Change{two, one}}))
+	s.on("GET /whoami", gives(http.StatusOK, api.Caller{Subject: "abel", Issuer: stubIssuer}))
+	for _, c := range []api.Change{one, two} {
+		s.on("GET /changes/"+c.ID, gives(http.StatusOK, c))
+		s.on("GET /changes/"+c.ID+"/diff", gives(http.StatusOK, diffOf(c)))
+	}
+	s.on("POST /changes/{id}/approvals", func(w http.ResponseWriter, r *http.Request) {
+		v := one.Approvals[0]
+		v.ChangeID, v.Self = r.PathValue("id"), []string{}
+		gives(http.StatusCreated, api.ApprovalList{Items: []api.Approval{v}})(w, r)
+	})
+	return s
+}
+
+func TestASetIsApprovedByEveryDigestThatWasShown(t *testing.T) {
+	s := withSet(t)
+	got := runProgram(t, "changes", "approve", "--set", "roll out", "--yes", "--comment", "fine")
+	if got.code != exitOK {
+		t.Fatalf("code %d\n%s", got.code, got.errOut)
+	}
+	golden(t, "approve-set", got)
+	want := []api.NewApproval{{Digest: digestOne, Comment: new("fine"), Also: &[]api.AlsoApproved{{ID: changeTwo, Digest: digestTwo}}}}
+	if diff := cmp.Diff(want, posted[api.NewApproval](t, s, "/changes/"+changeOne+"/approvals")); diff != "" {
+		t.Errorf("approved (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsApprovedAlreadyIsLeftOutOfASet(t *testing.T) {
+	s := withSet(t)
+	s.mux = http.NewServeMux()
+	s.on("GET /whoami", gives(http.StatusOK, api.Caller{Subject: "vera", Issuer: stubIssuer}))
+	s.on("GET /changes", gives(http.StatusOK, api.ChangeList{Items: []api.Change{otherChange(), oneChange()}}), gives(http.StatusOK, api.ChangeList{Items: []api.Change{oneChange()}}))
+	s.on("GET /changes/{id}/diff", gives(http.StatusOK, diffOf(otherChange())))
+	s.on("GET /changes/{id}", gives(http.StatusOK, otherChange()))
+	s.on("POST /changes/"+changeTwo+"/approvals", gives(http.StatusCreated, api.ApprovalList{Items: []api.Approval{}}))
+	got := runProgram(t, "changes", "approve", "--set", "roll out", "--yes")
+	if got.code != exitOK || !strings.Contains(got.errOut, "you have approved 1 of the 2 live changes") {
+		t.Errorf("code %d\n%s", got.code, got.errOut)
+	}
+	if want := []api.NewApproval{{Digest: digestTwo}}; !cmp.Equal(want, posted[api.NewApproval](t, s, "/changes/"+changeTwo+"/approvals")) {
+		t.Errorf("approved %+v", s.requests())
+	}
+	if got := runProgram(t, "changes", "approve", "--set", "roll out", "--yes"); got.code != exitFailed || !strings.Contains(got.errOut, "all 1 live changes") {
+		t.Errorf("code %d\n%s", got.code, got.errOut)
+	}
+}
+
+// Another digest in the difference than in the list: what was shown is not what would be
+// approved.
+func TestTwoDigestsOfOneChangeAreNotApproved(t *testing.T) {
+	s := withSet(t)
+	other := otherChange()
+	other.Digest = "hmac-sha256:k1:3333"
+	s.mux = http.NewServeMux()
+	s.on("GET /changes", gives(http.StatusOK, api.ChangeList{Items: []api.Change{other}}))
+	s.on("GET /whoami", gives(http.StatusOK, api.Caller{}))
+	s.on("GET /changes/{id}/diff", gives(http.StatusOK, diffOf(otherChange())))
+	got := runProgram(t, "changes", "approve", "--set", "roll out", "--yes")
+	if got.code != exitFailed || len(posted[api.NewApproval](t, s, "/changes/"+changeTwo+"/approvals")) != 0 {
+		t.Errorf("code %d\n%s", got.code, got.errOut)
+	}
+}
+
+func TestWhoApprovesHasLooked(t *testing.T) {
+	for name, row := range map[string]struct {
+		args     []string
+		typed    string
+		there    bool
+		code     int
+		approved int
+		says     string
+	}{
+		"by the digest":                {args: []string{changeOne, "--digest", digestOne}, approved: 1},
+		"nobody is there":              {args: []string{changeOne}, code: exitUsage, says: "name the digest you looked at"},
+		"nobody is there, for a set":   {args: []string{"--set", "x"}, code: exitUsage, says: "--yes"},
+		"yes, unseen":                  {args: []string{changeOne, "--yes"}, code: exitUsage, says: "--yes goes with --set"},
+		"a change and a set":           {args: []string{changeOne, "--set", "x"}, code: exitUsage, says: "name one change"},
+		"a set by one digest":          {args: []string{"--set", "x", "--digest", digestOne}, code: exitUsage, says: "a set is shown"},
+		"shown, and yes typed":         {args: []string{changeOne}, there: true, typed: "yes\n", approved: 1, says: `machine.nodeLabels.zone: (none) -> "a"`},
+		"shown, and y typed":           {args: []string{changeOne}, there: true, typed: "y\n", code: exitFailed, says: "nothing was done"},
+		"shown, and the terminal ends": {args: []string{changeOne}, there: true, code: exitFailed, says: "nothing was done"},
+		"a set, and yes typed":         {args: []string{"--set", "x"}, there: true, typed: "yes\n", approved: 1, says: "each of these 2 machines"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := withSet(t)
+			got := runAt(t.Context(), console{in: strings.NewReader(row.typed), interactive: row.there}, append([]string{"changes", "approve"}, row.args...)...)
+			n := len(posted[api.NewApproval](t, s, "/changes/"+changeOne+"/approvals"))
+			if got.code != row.code || n != row.approved || !strings.Contains(got.errOut, row.says) {
+				t.Errorf("code %d and %d approvals, want %d and %d and %q\n%s", got.code, n, row.code, row.approved, row.says, got.errOut)
+			}
+		})
+	}
+}
+
+func TestAQuestionEndsWithTheCommand(t *testing.T) {
+	s := withSet(t)
+	r, w := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.mux = http.NewServeMux()
+	s.on("GET /changes/{id}", gives(http.StatusOK, oneChange()))
+	s.on("GET /changes/{id}/diff", gives(http.StatusOK, diffOf(oneChange())))
+	asked := &promptWriter{asked: cancel}
+	code := run(ctx, []string{"changes", "approve", changeOne}, console{in: r, out: io.Discard, errOut: asked, interactive: true})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code != exitFailed || len(posted[api.NewApproval](t, s, "/changes/"+changeOne+"/approvals")) != 0 {
+		t.Errorf("code %d", code)
+	}
+}
+
+// promptWriter calls asked when a question is printed.
+type promptWriter struct{ asked func() }
+
+func (p *promptWriter) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), "Type yes") {
+		p.asked()
+	}
+	return len(b), nil
+}
+
+func TestAConfigurationIsSubmittedByteForByte(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "worker.yaml")
+	if err := os.WriteFile(file, []byte(configText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]struct {
+		args   []string
+		in     string
+		answer http.HandlerFunc
+		want   []api.NewChange
+		code   int
+		golden string
+		says   string
+	}{
+		"one machine": {args: []string{"-n", "worker-1", "-f", file}, golden: "submit-one", want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot}}},
+		"from standard input, for two": {
+			args: []string{"-n", "worker-1,worker-2", "-f", "-", "--set", "s"}, in: configText, golden: "submit-set",
+			want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot, Set: new("s")}, {Machine: "worker-2", Configuration: configText, Mode: api.NoReboot, Set: new("s")}},
+		},
+		"there already": {args: []string{"-n", "worker-1", "-f", file}, answer: gives(http.StatusOK, approved(oneChange())), golden: "submit-same", want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot}}},
+		"refused": {
+			args: []string{"-n", "worker-1,worker-2", "-f", "-", "--set", "s"}, in: configText, code: exitDenied, says: "worker-2: DENIED BW-CONFIG-013",
+			answer: refuses(http.StatusForbidden, "BW-CONFIG-013", "no", ""),
+			want:   []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot, Set: new("s")}, {Machine: "worker-2", Configuration: configText, Mode: api.NoReboot, Set: new("s")}},
+		},
+		"two without a set":    {args: []string{"-n", "a,b", "-f", file}, code: exitUsage, says: "--set NAME"},
+		"one twice":            {args: []string{"-n", "a,a", "-f", file, "--set", "s"}, code: exitUsage, says: "names a machine twice"},
+		"nothing":              {args: []string{"-n", "a", "-f", "-"}, code: exitUsage, says: "- is empty"},
+		"not UTF-8":            {args: []string{"-n", "a", "-f", "-"}, in: "a: \xff", code: exitUsage, says: "not UTF-8"},
+		"no such file":         {args: []string{"-n", "a", "-f", file + "x"}, code: exitUsage, says: "worker.yamlx"},
+		"a time and no wait":   {args: []string{"-n", "a", "-f", file, "--timeout", "1s"}, code: exitUsage, says: "--wait"},
+		"a mode with a reboot": {args: []string{"-n", "a", "-f", file, "--mode", "reboot"}, code: exitUsage, says: "--mode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStub(t)
+			if row.answer == nil {
+				row.answer = gives(http.StatusCreated, oneChange())
+			}
+			s.on("POST /changes", row.answer)
+			got := runAt(t.Context(), console{in: strings.NewReader(row.in)}, append([]string{"changes", "submit"}, row.args...)...)
+			if got.code != row.code || !strings.Contains(got.errOut, row.says) {
+				t.Errorf("code %d, want %d and %q\n%s", got.code, row.code, row.says, got.errOut)
+			}
+			if diff := cmp.Diff(row.want, posted[api.NewChange](t, s, "/changes")); diff != "" {
+				t.Errorf("proposed (-want +got):\n%s", diff)
+			}
+			if row.golden != "" {
+				golden(t, row.golden, got)
+			}
+		})
+	}
+}
+
+func TestAChangeIsEnded(t *testing.T) {
+	s := newStub(t)
+	rejected, cancelled := oneChange(), oneChange()
+	rejected.State, rejected.Reason = api.ChangeStateRejected, "not on\na Friday"
+	cancelled.State = api.ChangeStateCancelled
+	s.on("POST /changes/{id}/rejections", gives(http.StatusOK, rejected))
+	s.on("POST /changes/{id}/cancellations", gives(http.StatusOK, cancelled))
+	s.on("POST /approvals/{id}/revocations", gives(http.StatusOK, oneChange().Approvals[0]))
+	for _, row := range []struct {
+		args             []string
+		path, sent, says string
+	}{
+		{[]string{"changes", "reject", changeOne, "--reason", "r"}, "/changes/" + changeOne + "/rejections", "r", `worker-1 is rejected: not on\u000aa Friday (decision ` + stubDecision + ")\n"},
+		{[]string{"changes", "cancel", changeOne}, "/changes/" + changeOne + "/cancellations", "no reason was given", "is cancelled"},
+		{[]string{"approvals", "revoke", "apr_x", "--reason", "r"}, "/approvals/apr_x/revocations", "r", "of vera of https://people.example is revoked"},
+	} {
+		got := runProgram(t, row.args...)
+		sent := posted[api.Reason](t, s, row.path)
+		if got.code != exitOK || len(sent) != 1 || sent[0].Reason != row.sent || !strings.Contains(got.out, row.says) {
+			t.Errorf("%v: code %d, sent %v\n%s%s", row.args, got.code, sent, got.out, got.errOut)
+		}
+	}
+	for _, args := range [][]string{{"changes", "reject", changeOne}, {"approvals", "revoke", "apr_x"}, {"approvals", "revoke", changeOne, "--reason", "r"}} {
+		if got := runProgram(t, args...); got.code != exitUsage {
+			t.Errorf("%v: code %d\n%s", args, got.code, got.errOut)
+		}
+	}
+}

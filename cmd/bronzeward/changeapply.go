@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"bronzeward/gateway/httpapi/api"
+)
+
+type changesApplyCmd struct {
+	clientFlags
+	waitFlags
+	ID  string `arg:"" optional:"" help:"Change id, chg_…"`
+	Set string `placeholder:"NAME" help:"Apply all live changes of this set, one machine at a time; stop at the first that does not complete."`
+}
+
+func (p *changesApplyCmd) Run(ctx context.Context, g *globals) error {
+	if (p.ID == "") == (p.Set == "") {
+		return usageError{errors.New("name one change by its id, or a set with --set")}
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	a, err := p.open(g)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	changes, err := a.toApply(ctx, p.ID, p.Set)
+	if err != nil {
+		return err
+	}
+	return a.applyAll(ctx, changes, p.waitFlags, p.Set != "")
+}
+
+// toApply is the change with this id, or the live ones of a set, oldest first.
+func (a *apiClient) toApply(ctx context.Context, id, set string) ([]api.Change, error) {
+	if set != "" {
+		return a.liveOfSet(ctx, set)
+	}
+	one, _, err := received[api.Change](a.GetChange(ctx, id, nil))
+	return []api.Change{one}, err
+}
+
+// liveOfSet gives the live changes of a set, oldest first. There is at least one.
+func (a *apiClient) liveOfSet(ctx context.Context, set string) ([]api.Change, error) {
+	params := api.ListChangesParams{Set: &set, State: &[]api.ChangeStateFilter{api.ChangeStateFilterLive}}
+	all, _, err := collect(0, "", func(limit int, cursor *string) ([]api.Change, string, error) {
+		params.Limit, params.Cursor = &limit, cursor
+		page, _, err := received[api.ChangeList](a.ListChanges(ctx, &params))
+		return page.Items, page.Next, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("set %s has no live change\ntry: bronzeward changes list --set %s", ascii(set), shellWord(set))
+	}
+	slices.Reverse(all)
+	return all, nil
+}
+
+// applyAll applies changes one machine at a time, in their order, once all are approved, and
+// stops at the first that does not complete. It prints each as it ends; in JSON and YAML one
+// document at the end, a list when asList is set.
+func (a *apiClient) applyAll(ctx context.Context, changes []api.Change, wait waitFlags, asList bool) error {
+	if wait.Wait {
+		var err error
+		if changes, err = a.untilApproved(ctx, changes, wait.Timeout); err != nil {
+			return err
+		}
+	} else if err := waitingOnes(changes); err != nil && len(changes) > 1 {
+		return err // a set is not begun before all of it can be done; one change is the gateway's to refuse
+	}
+	done := []api.Application{}
+	var stopped error
+	for i := range changes {
+		one, err := a.applyOne(ctx, &changes[i], wait.Wait)
+		if one != nil {
+			done = append(done, *one)
+		}
+		if err != nil {
+			stopped = err
+			if left := changes[i+1:]; len(left) > 0 {
+				stopped = fmt.Errorf("%w\nnot begun: %s", err, machinesOf(left))
+			}
+			break
+		}
+	}
+	if a.Output != "table" {
+		var value any = done
+		if !asList && len(done) == 1 {
+			value = done[0]
+		}
+		if asList || len(done) == 1 {
+			if err := a.print(value, nil, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return stopped
+}
+
+func machinesOf(changes []api.Change) string {
+	var out []string
+	for _, c := range changes {
+		out = append(out, fmt.Sprintf("%s (%s)", c.Machine, c.ID))
+	}
+	return strings.Join(out, ", ")
+}
+
+// waitingOnes is an error that names the changes that are not approved yet.
+func waitingOnes(changes []api.Change) error {
+	waiting := slices.DeleteFunc(slices.Clone(changes), func(c api.Change) bool { return c.State != api.ChangeStateWaiting })
+	if len(waiting) == 0 {
+		return nil
+	}
+	return notYetError{fmt.Errorf("nothing was applied: %d of %d are not approved yet: %s\n--wait waits for them", len(waiting), len(changes), machinesOf(waiting))}
+}
+
+// applyOne applies one change and says what became of it. It errs unless the attempt
+// completed. One that waited for its change takes somebody else's applying it for its own;
+// without a wait a spent change is the gateway's to refuse.
+func (a *apiClient) applyOne(ctx context.Context, c *api.Change, waited bool) (*api.Application, error) {
+	one, err := a.apply(ctx, c, waited && c.State == api.ChangeStateSpent)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, notYetError{fmt.Errorf("interrupted while %s was applied to %s: what was begun goes on at the gateway\ntry: bronzeward changes show %s", c.ID, c.Machine, c.ID)}
+	case err != nil:
+		return nil, err
+	}
+	for _, w := range one.Warnings {
+		fmt.Fprintf(a.errOut, "warning: %s: %s\n", c.Machine, oneLine(w))
+	}
+	if a.Output == "table" {
+		if one.Message != "" {
+			fmt.Fprintf(a.out, "%s: %s\n", c.Machine, strings.TrimRight(one.Message, "\n"))
+		}
+		fmt.Fprintf(a.out, "%s: attempt %s is %s\n", c.Machine, one.Attempt.ID, one.Attempt.State)
+	}
+	return &one, notCompleted(c, &one.Attempt)
+}
+
+// apply sends a change, and waits for an attempt that is still open: its answer was lost on
+// the way, and the repetition found it running. One that was sent already is only looked at.
+func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one api.Application, err error) {
+	defer a.busy("applying %s to %s", c.ID, c.Machine)()
+	if sent {
+		one.Attempt, _, err = received[api.Attempt](a.GetAttempt(ctx, c.AttemptID))
+		one.Warnings, one.Message = []string{}, "applied by "+person(one.Attempt.Caller)
+	} else {
+		one, _, err = received[api.Application](a.ApplyChange(ctx, c.ID, nil, api.Nothing{}))
+	}
+	if err != nil {
+		return one, err
+	}
+	every := a.pause
+	if every == 0 {
+		every = lookEveryAtLeast
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for one.Attempt.State == api.AttemptStateOpen {
+		select {
+		case <-ctx.Done():
+			return one, context.Cause(ctx)
+		case <-tick.C:
+		}
+		if one.Attempt, _, err = received[api.Attempt](a.GetAttempt(ctx, one.Attempt.ID)); err != nil {
+			return one, err
+		}
+	}
+	return one, nil
+}
+
+// notCompleted says what an attempt that did not complete means, and what can be done.
+func notCompleted(c *api.Change, t *api.Attempt) error {
+	why := ""
+	if t.Reason != "" {
+		why = ": " + oneLine(t.Reason)
+	}
+	switch t.State {
+	case api.AttemptStateCompleted:
+		return nil
+	case api.AttemptStateRejected:
+		return fmt.Errorf("%s refused the configuration%s\nnothing changed on it, and %s can be applied again", c.Machine, why, c.ID)
+	case api.AttemptStateNotSent:
+		return fmt.Errorf("nothing was sent to %s%s\ntry: bronzeward changes apply %s", c.Machine, why, c.ID)
+	case api.AttemptStateUnresolved:
+		return fmt.Errorf("nobody knows whether %s took the configuration%s\n%s", c.Machine, why, strings.TrimRight(heldText(t), "\n"))
+	case api.AttemptStateAccounted:
+		if t.Landed != nil && *t.Landed {
+			return nil
+		}
+	}
+	return fmt.Errorf("attempt %s on %s is %s%s\ntry: bronzeward attempts show %s", t.ID, c.Machine, t.State, why, t.ID)
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"bronzeward/gateway/httpapi/api"
+)
+
+type changesCmd struct {
+	List    changesListCmd    `cmd:"" help:"List changes, newest first." aliases:"ls"`
+	Show    changesShowCmd    `cmd:"" help:"Show one change: who, what, what would change, who approved it, and what to do next."`
+	Diff    changesDiffCmd    `cmd:"" help:"Show what a change would change, by path."`
+	Submit  changesSubmitCmd  `cmd:"" help:"Propose a configuration for one machine, or for several as a set."`
+	Approve changesApproveCmd `cmd:"" help:"Approve exactly the change that was shown, or all live ones of a set in one act."`
+	Reject  changesRejectCmd  `cmd:"" help:"Reject a change for good."`
+	Cancel  changesCancelCmd  `cmd:"" help:"Take a change back for good."`
+	Apply   changesApplyCmd   `cmd:"" help:"Apply an approved change: the gateway sends the sealed bytes."`
+}
+
+type changesListCmd struct {
+	clientFlags
+	State   []string `enum:"live,waiting,approved,spent,superseded,cancelled,rejected,expired,revoked" help:"Only changes in this state; repeat for several. live is waiting and approved."`
+	Live    bool     `help:"Only live changes: waiting and approved ones."`
+	Machine string   `short:"m" help:"Only changes of this machine."`
+	Set     string   `placeholder:"NAME" help:"Only changes of this set."`
+	Mine    bool     `help:"Only changes you asked for."`
+	Watch   bool     `short:"w" help:"Go on printing what is new or changed, until Ctrl-C."`
+	Limit   int      `default:"50" help:"At most this many; with --watch up to 500."`
+	After   string   `help:"Continue after this cursor, as printed by the page before."`
+}
+
+func (l *changesListCmd) Run(ctx context.Context, g *globals) error {
+	if err := checkLimit(l.Limit); err != nil {
+		return err
+	}
+	if l.Watch && (l.After != "" || l.Limit > mostPage) {
+		return usageError{fmt.Errorf("--watch looks at one page: it goes without --after, and with a --limit of at most %d", mostPage)}
+	}
+	a, err := l.open(g)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	params, err := l.params(ctx, a)
+	if err != nil {
+		return err
+	}
+	if l.Watch {
+		return a.watch(ctx, params, l.Limit)
+	}
+	now := time.Now()
+	all, next, err := collect(l.Limit, l.After, func(limit int, cursor *string) ([]api.Change, string, error) {
+		params.Limit, params.Cursor = &limit, cursor
+		page, said, err := received[api.ChangeList](a.ListChanges(ctx, &params))
+		now = said.now
+		return page.Items, page.Next, err
+	})
+	if err != nil {
+		return err
+	}
+	err = g.print(all, changeColumns(), func(row func(...string)) {
+		for i := range all {
+			row(changeRow(&all[i], now)...)
+		}
+	})
+	g.more(len(all), "no change matches", next)
+	return err
+}
+
+// params is what to ask for; to know whose changes are one's own, the gateway is asked.
+func (l *changesListCmd) params(ctx context.Context, a *apiClient) (api.ListChangesParams, error) {
+	p := api.ListChangesParams{Machine: given(l.Machine), Set: given(l.Set)}
+	states := []api.ChangeStateFilter{}
+	for _, s := range l.State {
+		states = append(states, api.ChangeStateFilter(s))
+	}
+	if l.Live {
+		states = append(states, api.ChangeStateFilterLive)
+	}
+	if len(states) > 0 {
+		p.State = &states
+	}
+	if l.Mine {
+		me, _, err := received[api.Caller](a.Whoami(ctx))
+		if err != nil {
+			return p, err
+		}
+		p.Requester, p.RequesterIssuer = &me.Subject, &me.Issuer
+	}
+	return p, nil
+}
+
+func changeColumns() []string {
+	return []string{"ID", "STATE", "MACHINE", "REQUESTER", "MODE", "CHANGES", "APPROVALS", "GOOD FOR", "SET", "AGE"}
+}
+
+// changeRow is a change as a table shows it, at the gateway's time.
+func changeRow(c *api.Change, now time.Time) []string {
+	return []string{
+		c.ID, string(c.State), c.Machine, subject(c.Requester), c.Mode, fmt.Sprint(c.ChangesCount),
+		fmt.Sprintf("%d/%d", c.ApprovalsCounting, c.ApprovalsNeeded.Required), goodFor(c, now), clip(ascii(c.Set), mostSubject),
+		span(max(0, now.Sub(c.CreatedAt))),
+	}
+}
+
+// until is when a live change stops being good, null for others.
+func until(c *api.Change) *time.Time {
+	switch c.State {
+	case api.ChangeStateWaiting:
+		return &c.ApproveBy
+	case api.ChangeStateApproved:
+		return c.UseBy
+	}
+	return nil
+}
+
+// goodFor is how long a change can still be approved or applied; empty when neither.
+func goodFor(c *api.Change, now time.Time) string {
+	end := until(c)
+	switch {
+	case end == nil:
+		return ""
+	case !end.After(now):
+		return "over"
+	}
+	return span(end.Sub(now))
+}
+
+// live is true while a change can still be approved or applied.
+func live(c *api.Change) bool {
+	return c.State == api.ChangeStateWaiting || c.State == api.ChangeStateApproved
+}
+
+// ended is what became of a change, in a sentence.
+func ended(c *api.Change) string {
+	text := fmt.Sprintf("change %s of %s is %s", c.ID, c.Machine, c.State)
+	switch c.State {
+	case api.ChangeStateSuperseded:
+		text += ", because the machine runs something else than it was made for"
+		if c.OvertakenBy != "" {
+			text += " (" + c.OvertakenBy + ")"
+		}
+	case api.ChangeStateRevoked:
+		text += ", because its requester was"
+	case api.ChangeStateSpent:
+		text += " by attempt " + c.AttemptID
+	case api.ChangeStateExpired:
+		text += ": its time was over"
+	}
+	if c.Reason != "" {
+		text += ": " + oneLine(c.Reason)
+	}
+	return text
+}

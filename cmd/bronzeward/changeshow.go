@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"bronzeward/gateway/httpapi/api"
+)
+
+type changesShowCmd struct {
+	clientFlags
+	ID string `arg:"" help:"Change id, chg_…"`
+}
+
+func (s *changesShowCmd) Run(ctx context.Context, g *globals) error {
+	a, err := s.open(g)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	whole, now, err := a.wholeChange(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	if g.Output != "table" {
+		return g.print(whole, nil, nil)
+	}
+	showChange(g.out, &whole, now)
+	return nil
+}
+
+// wholeChange is a change as the API gives it, with its diff beside.
+type wholeChange struct {
+	api.Change
+	Diff api.ChangeDiff `json:"diff"`
+}
+
+// wholeChange reads a change and its diff, and the gateway's time.
+func (a *apiClient) wholeChange(ctx context.Context, id string) (wholeChange, time.Time, error) {
+	var w wholeChange
+	var said answer
+	var err error
+	if w.Change, said, err = received[api.Change](a.GetChange(ctx, id, nil)); err != nil {
+		return w, said.now, err
+	}
+	w.Diff, _, err = received[api.ChangeDiff](a.GetChangeDiff(ctx, id))
+	return w, said.now, err
+}
+
+// showChange prints a change for a person.
+func showChange(w io.Writer, c *wholeChange, now time.Time) {
+	fmt.Fprintf(w, "%s\n\n", headline(&c.Change))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(label, value string) {
+		if value != "" {
+			fmt.Fprintf(t, "%s\t%s\n", label, oneLine(value))
+		}
+	}
+	line("machine", c.Machine+" in "+c.Cluster)
+	line("asked by", person(c.Requester))
+	line("asked", fmt.Sprintf("%s (%s ago)", stamp(&c.CreatedAt), span(max(0, now.Sub(c.CreatedAt)))))
+	line("mode", c.Mode)
+	if c.Kind != api.Apply {
+		line("kind", string(c.Kind))
+	}
+	line("digest", c.Digest)
+	line("base", c.Base.Active)
+	if c.Base.Persistent != c.Base.Active {
+		line("base on disk", c.Base.Persistent)
+	}
+	line("set", ascii(c.Set))
+	line("good until", clock(&c.Change, now))
+	line("approvals", needed(&c.Change))
+	if c.Warnings != nil {
+		for _, f := range *c.Warnings {
+			line("warning", f.Code+" "+f.Message)
+		}
+	}
+	line("bytes", sealedText(&c.Change))
+	line("attempt", c.AttemptID)
+	line("decision", c.DecisionID)
+	_ = t.Flush() // w is a terminal or a test's buffer
+	if len(c.Approvals) > 0 {
+		fmt.Fprintln(w, "\napproved by")
+	}
+	for i := range c.Approvals {
+		fmt.Fprintf(w, "  %s  %s\n", c.Approvals[i].ID, oneLine(approval(&c.Approvals[i])))
+	}
+	showDiff(w, &c.Diff)
+	showNext(w, &c.Change)
+}
+
+// headline says where a change stands.
+func headline(c *api.Change) string {
+	switch c.State {
+	case api.ChangeStateWaiting:
+		n := max(0, c.ApprovalsNeeded.Required-c.ApprovalsCounting)
+		text := fmt.Sprintf("change %s waits for %s", c.ID, plural(n, "more approval"))
+		if len(c.ApprovalsNeeded.Groups) > 0 {
+			text += " from " + ascii(strings.Join(c.ApprovalsNeeded.Groups, " or "))
+		}
+		return text
+	case api.ChangeStateApproved:
+		return fmt.Sprintf("change %s is approved and can be applied once", c.ID)
+	}
+	return ended(c)
+}
+
+func clock(c *api.Change, now time.Time) string {
+	end := until(c)
+	if end == nil {
+		return ""
+	}
+	what := "approved"
+	if c.State == api.ChangeStateApproved {
+		what = "applied"
+	}
+	left := goodFor(c, now)
+	if left != "over" {
+		left = "for " + left
+	}
+	return fmt.Sprintf("%s, to be %s (%s)", stamp(end), what, left)
+}
+
+func needed(c *api.Change) string {
+	text := fmt.Sprintf("%d of %d", c.ApprovalsCounting, c.ApprovalsNeeded.Required)
+	if len(c.ApprovalsNeeded.Groups) > 0 {
+		text += " from " + ascii(strings.Join(c.ApprovalsNeeded.Groups, " or "))
+	}
+	if c.ApprovalsNeeded.SelfApproval {
+		text += "; one's own counts"
+	}
+	return text
+}
+
+// approval is one line about one person's approval, with what a reader should know.
+func approval(v *api.Approval) string {
+	text := fmt.Sprintf("%s, %s", person(v.Approver), stamp(&v.At))
+	if v.Revoked {
+		text += "; revoked"
+		if v.RevokedReason != "" {
+			text += ": " + v.RevokedReason
+		}
+	}
+	for _, self := range v.Self {
+		text += "; own change, as its " + self
+	}
+	for _, note := range v.Notes {
+		text += "; " + note
+	}
+	return text
+}
+
+func sealedText(c *api.Change) string {
+	if !c.Sealed {
+		return fmt.Sprintf("%d, no longer kept", c.Size)
+	}
+	return fmt.Sprintf("%d, sealed", c.Size)
+}
+
+// showNext says what can be done, ready to be copied.
+func showNext(w io.Writer, c *api.Change) {
+	var steps []string
+	switch c.State {
+	case api.ChangeStateWaiting:
+		steps = []string{
+			fmt.Sprintf("bronzeward changes approve %s --digest %s", c.ID, c.Digest),
+			fmt.Sprintf("bronzeward changes reject %s --reason TEXT", c.ID),
+		}
+		if c.Set != "" {
+			steps = append(steps, "bronzeward changes approve --set "+shellWord(c.Set))
+		}
+	case api.ChangeStateApproved:
+		steps = []string{"bronzeward changes apply " + c.ID}
+		if c.Set != "" {
+			steps = append(steps, "bronzeward changes apply --set "+shellWord(c.Set))
+		}
+	case api.ChangeStateSpent:
+		steps = []string{"bronzeward attempts show " + c.AttemptID}
+	default:
+		steps = []string{fmt.Sprintf("bronzeward changes submit -n %s -f FILE", shellWord(c.Machine))}
+	}
+	fmt.Fprintln(w, "\nnext")
+	for _, s := range steps {
+		fmt.Fprintf(w, "  %s\n", s)
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"bronzeward/gateway/httpapi/api"
+)
+
+type changesSubmitCmd struct {
+	clientFlags
+	waitFlags
+	Machine []string `short:"n" required:"" name:"machine" placeholder:"NAME" help:"Machine, as talosctl -n spells it; several with --set."`
+	File    string   `short:"f" required:"" placeholder:"FILE" help:"The machine configuration, exactly as it shall be applied; - reads it from standard input."`
+	Set     string   `placeholder:"NAME" help:"Group the changes of several machines, to be approved in one act."`
+	Mode    string   `enum:"no-reboot" default:"no-reboot" help:"How to apply it: no-reboot."`
+}
+
+func (s *changesSubmitCmd) Run(ctx context.Context, g *globals) error {
+	if err := s.checkMachines(); err != nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	text, err := s.text(g)
+	if err != nil {
+		return err
+	}
+	a, err := s.open(g)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	var captured []api.Change
+	var problems []error
+	for _, machine := range s.Machine {
+		c, err := a.submit(ctx, api.NewChange{Machine: machine, Configuration: text, Mode: api.NewChangeMode(s.Mode), Set: given(s.Set)}, !s.Wait && len(s.Machine) == 1)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", machine, err))
+			continue
+		}
+		captured = append(captured, c)
+	}
+	if !s.Wait && g.Output != "table" && len(captured) > 0 {
+		var value any = captured
+		if s.Set == "" {
+			value = captured[0]
+		}
+		if err := g.print(value, nil, nil); err != nil {
+			return err
+		}
+	}
+	if len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	if s.Wait {
+		return a.applyAll(ctx, captured, s.waitFlags, s.Set != "")
+	}
+	if len(captured) > 1 && g.Output == "table" {
+		fmt.Fprintf(g.out, "next: bronzeward changes list --set %s\n", shellWord(s.Set))
+	}
+	return nil
+}
+
+func (s *changesSubmitCmd) checkMachines() error {
+	sorted := slices.Sorted(slices.Values(s.Machine))
+	switch {
+	case slices.Contains(sorted, ""):
+		return usageError{errors.New("-n names a machine that has no name")}
+	case len(slices.Compact(slices.Clone(sorted))) < len(sorted):
+		return usageError{errors.New("-n names a machine twice")}
+	case len(sorted) > 1 && s.Set == "":
+		return usageError{errors.New("several machines make a set: give it a name with --set NAME, and it can be approved in one act")}
+	}
+	return nil
+}
+
+// text is the configuration byte for byte. JSON carries UTF-8 only, and so does the API.
+func (s *changesSubmitCmd) text(g *globals) (string, error) {
+	var raw []byte
+	var err error
+	if s.File == "-" {
+		raw, err = io.ReadAll(g.in)
+	} else {
+		raw, err = os.ReadFile(s.File)
+	}
+	switch {
+	case err != nil:
+		return "", usageError{fmt.Errorf("reading the configuration: %w", err)}
+	case len(raw) == 0:
+		return "", usageError{fmt.Errorf("reading the configuration: %s is empty", s.File)}
+	case !utf8.Valid(raw):
+		return "", usageError{fmt.Errorf("reading the configuration: %s is not UTF-8", s.File)}
+	}
+	return string(raw), nil
+}
+
+// submit proposes one change and says so; with next, it says what comes then, too.
+func (a *apiClient) submit(ctx context.Context, one api.NewChange, next bool) (api.Change, error) {
+	defer a.busy("proposing a change of %s", one.Machine)()
+	c, said, err := received[api.Change](a.SubmitChange(ctx, nil, one))
+	if err != nil || a.Output != "table" {
+		return c, err
+	}
+	what := "captured"
+	if said.status == http.StatusOK {
+		what = "there already, with these very bytes"
+	}
+	fmt.Fprintf(a.out, "change %s for %s is %s (decision %s)\n", c.ID, c.Machine, what, said.decision)
+	fmt.Fprintf(a.out, "  values changed: %d; %s\n", c.ChangesCount, needs(&c, said.now))
+	if !next {
+		return c, nil
+	}
+	step := "show"
+	if c.State == api.ChangeStateApproved {
+		step = "apply"
+	}
+	fmt.Fprintf(a.out, "  next: bronzeward changes %s %s\n", step, c.ID)
+	return c, nil
+}
+
+// needs says what a live change waits for, and how long.
+func needs(c *api.Change, now time.Time) string {
+	switch c.State {
+	case api.ChangeStateWaiting:
+		return fmt.Sprintf("waits for approvals, %s so far, good for %s", needed(c), goodFor(c, now))
+	case api.ChangeStateApproved:
+		return fmt.Sprintf("approved, good for %s", goodFor(c, now))
+	}
+	return ended(c)
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"bronzeward/gateway/httpapi/api"
+)
+
+type identitiesCmd struct {
+	Revoke identitiesRevokeCmd `cmd:"" help:"Revoke a person for good: there is no undo."`
+	List   identitiesListCmd   `cmd:"" help:"List revoked people." aliases:"ls"`
+}
+
+type identitiesRevokeCmd struct {
+	clientFlags
+	Issuer  string `required:"" help:"The person's issuer, as decisions show it."`
+	Subject string `required:"" help:"The person's subject, as decisions show it."`
+	Reason  string `required:"" help:"Why; it stays in the record."`
+	Yes     bool   `short:"y" help:"Do not ask."`
+}
+
+func (i *identitiesRevokeCmd) Run(ctx context.Context, g *globals) error {
+	a, err := i.open(g)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	if g.interactive && !i.Yes {
+		if err := g.confirm(ctx, fmt.Sprintf("%s loses all authority, for good: every call, approval and waiting change of theirs. Nothing undoes it.",
+			person(api.Person{Issuer: i.Issuer, Subject: i.Subject}))); err != nil {
+			return err
+		}
+	}
+	done, said, err := received[api.IdentityRevocation](a.RevokeIdentity(ctx, nil, api.NewIdentityRevocation{Issuer: i.Issuer, Subject: i.Subject, Reason: i.Reason}))
+	if err != nil {
+		return err
+	}
+	if !done.Seen { // somebody nobody has seen can be revoked, and so can a misspelling
+		fmt.Fprintln(g.errOut, "warning: nobody of that name has been seen yet; check the spelling: bronzeward decisions list")
+	}
+	return g.done(done, "%+q of %+q is revoked for good (decision %s)\n", done.Subject, done.Issuer, said.decision)
+}
+
+type identitiesListCmd struct{ clientFlags }
+
+func (i *identitiesListCmd) Run(ctx context.Context, g *globals) error {
+	a, err := i.open(g)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	all, _, err := collect(0, "", func(limit int, cursor *string) ([]api.IdentityRevocation, string, error) {
+		page, _, err := received[api.IdentityRevocationList](a.ListIdentityRevocations(ctx, &api.ListIdentityRevocationsParams{Limit: &limit, Cursor: cursor}))
+		return page.Items, page.Next, err
+	})
+	if err != nil {
+		return err
+	}
+	return g.print(all, []string{"ISSUER", "SUBJECT", "REVOKED", "REASON"}, func(row func(...string)) {
+		for _, r := range all {
+			row(ascii(r.Issuer), ascii(r.Subject), stamp(&r.RevokedAt), r.Reason)
+		}
+	})
+}
+
+type whoamiCmd struct{ clientFlags }
+
+func (w *whoamiCmd) Run(ctx context.Context, g *globals) error {
+	a, err := w.open(g)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	me, _, err := received[api.Caller](a.Whoami(ctx))
+	if err != nil {
+		return err
+	}
+	return g.print(me, []string{"FIELD", "VALUE"}, func(row func(...string)) {
+		row("name", me.Name)
+		row("subject", ascii(me.Subject))
+		row("issuer", ascii(me.Issuer))
+		row("kind", string(me.Kind))
+		row("groups", strings.Join(me.Groups, ", "))
+		row("proof", string(me.Proof))
+		row("proof ends", stamp(&me.ProofEnds))
+		row("revoked", yesNo(me.Revoked))
+		row("seen at", me.Address)
+		row("gateway", a.asker.settings.server)
+	})
+}
+
+type approvalsCmd struct {
+	Revoke approvalsRevokeCmd `cmd:"" help:"Take an approval back: it counts no more."`
+}
+
+type approvalsRevokeCmd struct {
+	clientFlags
+	ID     string `arg:"" help:"Approval id, apr_…, as changes show prints it."`
+	Reason string `required:"" help:"Why; it stays in the record."`
+}
+
+func (r *approvalsRevokeCmd) Run(ctx context.Context, g *globals) error {
+	if strings.HasPrefix(r.ID, "chg_") {
+		return usageError{errors.New("that is the id of a change; an approval's begins with apr_, and `bronzeward changes show` prints it")}
+	}
+	a, err := r.open(g)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	done, said, err := received[api.Approval](a.RevokeApproval(ctx, r.ID, nil, api.Reason{Reason: r.Reason}))
+	if err != nil {
+		return err
+	}
+	return g.done(done, "approval %s of %s is revoked (decision %s)\nsee: bronzeward changes show %s\n",
+		done.ID, person(done.Approver), said.decision, done.ChangeID)
+}
+
+type noticesCmd struct {
+	List noticesListCmd `cmd:"" help:"List notices to approvers, newest first." aliases:"ls"`
+}
+
+type noticesListCmd struct {
+	clientFlags
+	Dead  bool `help:"Only those that are given up."`
+	Limit int  `default:"50" help:"At most this many, up to 500."`
+}
+
+func (n *noticesListCmd) Run(ctx context.Context, g *globals) error {
+	if n.Limit < 1 || n.Limit > mostPage {
+		return usageError{fmt.Errorf("--limit %d is not between 1 and %d", n.Limit, mostPage)}
+	}
+	a, err := n.open(g)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	params := api.ListNoticesParams{Limit: &n.Limit}
+	if n.Dead {
+		params.Dead = &n.Dead
+	}
+	page, _, err := received[api.NoticeList](a.ListNotices(ctx, &params))
+	if err != nil {
+		return err
+	}
+	err = g.print(page.Items, []string{"ID", "CHANGE", "STATE", "TRIES", "CREATED", "NEXT", "ERROR"}, func(row func(...string)) {
+		for _, one := range page.Items {
+			next := ""
+			if one.State == api.NoticeStateWaiting {
+				next = stamp(&one.NextAt)
+			}
+			row(one.ID, one.ChangeID, string(one.State), fmt.Sprint(one.Tries), stamp(&one.CreatedAt), next, one.Error)
+		}
+	})
+	g.more(len(page.Items), "no notice matches", "")
+	return err
+}

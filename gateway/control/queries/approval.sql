@@ -1,0 +1,1 @@
+select * from control.approval_rows where id = $1

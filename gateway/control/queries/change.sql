@@ -1,0 +1,1 @@
+select * from control.change_rows where id = $1

@@ -1,0 +1,1 @@
+select changes, discards, warnings from control.change_reviews where change_id = $1

@@ -1,0 +1,1 @@
+insert into control.change_reviews (change_id, changes, discards, warnings) values ($1, $2, $3, $4)

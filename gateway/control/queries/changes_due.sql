@@ -1,0 +1,6 @@
+select c.id
+from control.changes c
+join control.change_states s on s.change_id = c.id
+where s.state = 'waiting' and c.approve_by <= clock_timestamp() or s.state = 'approved' and s.use_by <= clock_timestamp()
+order by c.id
+limit 200

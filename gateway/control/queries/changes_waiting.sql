@@ -1,0 +1,1 @@
+select count(*) from control.change_states where state = 'waiting'

@@ -1,0 +1,3 @@
+select
+    (select count(*) from control.notices where state = 'waiting'),
+    (select count(*) from control.notices where state = 'dead')

@@ -1,0 +1,1 @@
+select sealed from control.sealed_bytes where change_id = $1

@@ -1,0 +1,1 @@
+insert into control.sealed_bytes (change_id, sealed) values ($1, $2)

@@ -1,0 +1,23 @@
+select at, kind, id, issuer, subject, text, state
+from (
+    select o.recorded_at as at, 'observation' as kind, o.id, '' as issuer, '' as subject,
+        format('%s, %s, Talos %s', o.live_type, o.stage, o.version) as text, '' as state
+    from control.observations o where o.machine_id = $1
+    union all
+    select t.at, 'change', t.change_id, t.issuer, t.subject,
+        concat_ws(': ', t.state, nullif(t.reason, '')), t.state
+    from control.change_steps t join control.changes c on c.id = t.change_id where c.machine_id = $1
+    union all
+    select a.at, 'approval', a.id, a.issuer, a.subject, a.digest, ''
+    from control.approvals a join control.changes c on c.id = a.change_id where c.machine_id = $1
+    union all
+    select r.revoked_at, 'approval-revocation', r.approval_id, r.issuer, r.subject, r.reason, ''
+    from control.approval_revocations r join control.approvals a on a.id = r.approval_id
+    join control.changes c on c.id = a.change_id where c.machine_id = $1
+    union all
+    select x.opened_at, 'attempt', x.id, x.issuer, x.subject, concat_ws(': ', x.state, nullif(x.reason, '')), x.state
+    from control.attempts x where x.machine_id = $1
+) items
+where ($2::timestamptz is null or (at, id) < ($2, $3::uuid))
+order by at desc, id desc
+limit $4

@@ -1,0 +1,75 @@
+package control
+
+import _ "embed"
+
+// The statements about changes, one per file, in queries/.
+var (
+	//go:embed queries/approval.sql
+	sqlApproval string
+	//go:embed queries/approval_add.sql
+	sqlApprovalAdd string
+	//go:embed queries/approval_revoke.sql
+	sqlApprovalRevoke string
+	//go:embed queries/approvals_of.sql
+	sqlApprovalsOf string
+	//go:embed queries/change.sql
+	sqlChange string
+	//go:embed queries/change_add.sql
+	sqlChangeAdd string
+	//go:embed queries/change_machines_lock.sql
+	sqlChangeMachinesLock string
+	//go:embed queries/change_move.sql
+	sqlChangeMove string
+	//go:embed queries/change_review.sql
+	sqlChangeReview string
+	//go:embed queries/change_review_add.sql
+	sqlChangeReviewAdd string
+	//go:embed queries/change_state_add.sql
+	sqlChangeStateAdd string
+	//go:embed queries/change_steps.sql
+	sqlChangeSteps string
+	//go:embed queries/changes.sql
+	sqlChanges string
+	//go:embed queries/changes_by_id.sql
+	sqlChangesByID string
+	//go:embed queries/changes_due.sql
+	sqlChangesDue string
+	//go:embed queries/changes_live.sql
+	sqlChangesLive string
+	//go:embed queries/changes_lock.sql
+	sqlChangesLock string
+	//go:embed queries/changes_lock_live.sql
+	sqlChangesLockLive string
+	//go:embed queries/changes_of_person.sql
+	sqlChangesOfPerson string
+	//go:embed queries/changes_waiting.sql
+	sqlChangesWaiting string
+	//go:embed queries/once.sql
+	sqlOnce string
+	//go:embed queries/once_drop.sql
+	sqlOnceDrop string
+	//go:embed queries/once_forget.sql
+	sqlOnceForget string
+	//go:embed queries/once_keep.sql
+	sqlOnceKeep string
+	//go:embed queries/once_take.sql
+	sqlOnceTake string
+	//go:embed queries/person_saw.sql
+	sqlPersonSaw string
+	//go:embed queries/requester_lock.sql
+	sqlRequesterLock string
+	//go:embed queries/requester_waiting.sql
+	sqlRequesterWaiting string
+	//go:embed queries/sealed.sql
+	sqlSealed string
+	//go:embed queries/sealed_add.sql
+	sqlSealedAdd string
+	//go:embed queries/sealed_drop.sql
+	sqlSealedDrop string
+	//go:embed queries/timeline.sql
+	sqlTimeline string
+	//go:embed queries/change_asked.sql
+	sqlChangeAsked string
+	//go:embed queries/approvals_live.sql
+	sqlApprovalsLive string
+)

@@ -1,0 +1,89 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+)
+
+// Config is what New needs. Every field is required unless it says otherwise.
+type Config struct {
+	Identity  Identifier
+	Limiter   Limiter
+	Book      Book
+	Authority Authority
+	Digester  Digester
+
+	// What people do.
+	Proposals Proposals
+	Verdicts  Verdicts
+	Revokes   Revokes
+	Inventory Inventory
+	Observer  Observer
+	Accounts  Accounts
+
+	// What people read.
+	Changes     ChangeStore
+	Machines    MachineStore
+	History     HistoryStore
+	Attempts    AttemptStore
+	Revocations RevocationStore
+	Notices     NoticeStore
+
+	Ready    Readiness
+	Gatherer prometheus.Gatherer
+	Logger   *slog.Logger
+	// Stopping is closed when the server is told to stop: requests that wait for something
+	// to change are answered then. Null waits for their clients alone.
+	Stopping <-chan struct{}
+}
+
+// Validate gives everything that is missing, joined.
+func (c *Config) Validate() error {
+	var problems []error
+	for name, missing := range map[string]bool{
+		"Identity": c.Identity == nil, "Limiter": c.Limiter == nil, "Book": c.Book == nil, "Authority": c.Authority == nil,
+		"Digester": c.Digester == nil, "Proposals": c.Proposals == nil, "Verdicts": c.Verdicts == nil, "Revokes": c.Revokes == nil,
+		"Inventory": c.Inventory == nil, "Observer": c.Observer == nil, "Accounts": c.Accounts == nil, "Changes": c.Changes == nil,
+		"Machines": c.Machines == nil, "History": c.History == nil, "Attempts": c.Attempts == nil, "Revocations": c.Revocations == nil,
+		"Notices": c.Notices == nil, "Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
+	} {
+		if missing {
+			problems = append(problems, fmt.Errorf("%s is not set", name))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+const (
+	// largeBodies bounds the bytes of request bodies above smallBody that are held at once:
+	// four of the largest.
+	largeBodies = 4 * largeBody
+	// mostWaiting bounds the requests that wait for something to change at once; each reads
+	// the database once a second.
+	mostWaiting = 512
+)
+
+// door is the handlers and what they share. It is immutable and safe for concurrent use.
+type door struct {
+	Config
+	bodies  *semaphore.Weighted
+	waiting *semaphore.Weighted
+}
+
+// New makes the handler of the whole HTTP door. It does no I/O. The server it is given to
+// requests client certificates without verifying them, as identity.Request says.
+func New(cfg Config) (http.Handler, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("making the HTTP door: %w", err)
+	}
+	d := &door{
+		Config: cfg, bodies: semaphore.NewWeighted(largeBodies),
+		waiting: semaphore.NewWeighted(mostWaiting),
+	}
+	return d.router(), nil
+}

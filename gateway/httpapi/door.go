@@ -1,0 +1,225 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"bronzeward/gateway/identity"
+)
+
+// DecisionHeader carries the id of the entry a request left in the book.
+const DecisionHeader = "Bronzeward-Decision"
+
+// The acts a request stands as in the book that are nobody's own.
+const (
+	actChangesRead  = "changes.read"
+	actMachinesRead = "machines.read"
+	actAttemptsRead = "attempts.read"
+	actOwn          = "decisions.own"
+	actNone         = "http.request" // a path or method there is not
+)
+
+const (
+	// recordWithin bounds writing down a refusal whose client may have gone away.
+	recordWithin = 10 * time.Second
+	// answerWithin bounds writing an answer, from when it is ready.
+	answerWithin = 30 * time.Second
+	// actWithin bounds an act: the longest transport deadline is ten minutes, and the node is
+	// read before and after.
+	actWithin = 15 * time.Minute
+)
+
+// handler does what is asked and says how to answer. An error is answered as the problem
+// that problemOf makes of it, and recorded when it left no entry.
+type handler func(*call) (answer, error)
+
+// answer writes status, headers and body: the Visit method of one of package api's
+// response objects.
+type answer func(http.ResponseWriter) error
+
+// call is one request on its way. One goroutine owns it, but for decided.
+type call struct {
+	*door
+	w       http.ResponseWriter
+	r       *http.Request
+	ctx     context.Context //nolint:containedctx // the call is its context's owner
+	route   *route
+	id      string // of the path, as it was sent
+	started time.Time
+	by      identity.Actor
+	entry   *entryID
+	judged  bool        // as a reading act, and allowed
+	header  http.Header // of the answer, besides the handler's own
+	text    []byte      // the body, once it was read
+	release func()      // of what the body holds
+	attrs   []slog.Attr
+}
+
+// serve is the way of every request that needs a credential.
+func (d *door) serve(w http.ResponseWriter, r *http.Request, rt *route, id string) {
+	c := &call{
+		door: d, w: w, r: r, route: rt, id: id, started: time.Now(), entry: &entryID{}, header: http.Header{},
+		by: identity.Actor{Address: addressOf(r.RemoteAddr)}, release: func() {},
+	}
+	defer func() { c.release() }()
+	c.ctx = context.WithValue(r.Context(), entryKey{}, c.entry)
+	a, err := c.do()
+	kept := &keptAnswer{header: http.Header{}}
+	if err == nil {
+		err = a(kept)
+	}
+	code := ""
+	if err != nil {
+		p := c.refused(err)
+		code, kept, c.header = p.code, p.kept(r), nil
+	}
+	c.finish(kept, code)
+}
+
+// do proves who asks, keeps limits and runs the handler.
+func (c *call) do() (a answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.note(slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			a, err = nil, errors.New("a handler panicked")
+		}
+	}()
+	if !c.Limiter.Allow(c.by.Address, identity.Caller{}) {
+		return nil, &problem{
+			status: http.StatusTooManyRequests, code: "BW-LIMIT-001", detail: "too many requests from this address",
+			hint: "wait a second and try again", unwritten: true, header: retryAfter(1),
+		}
+	}
+	if err := c.identify(); err != nil {
+		return nil, err
+	}
+	if !c.Limiter.Allow(c.by.Address, c.by.Caller) {
+		return nil, c.stranger(&problem{
+			status: http.StatusTooManyRequests, code: "BW-LIMIT-002", detail: "too many requests of this caller (limits.calls_per_second)",
+			hint: "wait a second and try again", header: retryAfter(1),
+		}, "calls")
+	}
+	if err := c.accepts(); err != nil {
+		return nil, err
+	}
+	// The server's own deadline is for requests that are answered at once.
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(actWithin))
+	return c.route.handle(c)
+}
+
+// refused is the problem an error is, with its entry: one that left none is written down
+// now. When that cannot be done, the answer is that the book is away (I2). A reading act's
+// entry stands for whatever came of reading.
+func (c *call) refused(err error) *problem {
+	p := *problemOf(err)
+	if p.cause != nil {
+		c.note(slog.Any("cause", p.cause))
+	}
+	if p.entry == uuid.Nil && c.judged {
+		p.entry = c.entry.get()
+	}
+	if p.entry != uuid.Nil || p.unwritten {
+		c.entry.set(p.entry)
+		return &p
+	}
+	// The client may be gone; what it asked for is written down all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), recordWithin)
+	defer cancel()
+	p.entry, err = c.Book.Record(ctx, c.by, c.route.act, c.subject(), p.code, plain(p.detail, mostDetail))
+	if err != nil {
+		c.note(slog.Any("book", err), slog.String("unwritten", p.code))
+		c.entry.set(uuid.Nil)
+		return noBook()
+	}
+	c.entry.set(p.entry)
+	return &p
+}
+
+// finish sends the answer and prints the request's one log line.
+func (c *call) finish(kept *keptAnswer, code string) {
+	h := c.w.Header()
+	for _, from := range []http.Header{kept.header, c.header} {
+		for name, values := range from {
+			h[name] = values
+		}
+	}
+	h.Del(DecisionHeader)
+	if id := c.entry.get(); id != uuid.Nil {
+		h.Set(DecisionHeader, id.String())
+		c.note(slog.String("decision", id.String()))
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if kept.status != http.StatusNotModified {
+		h.Set("Content-Length", strconv.Itoa(kept.body.Len()))
+	}
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(answerWithin))
+	c.w.WriteHeader(kept.status)
+	_, err := c.w.Write(kept.body.Bytes())
+
+	attrs := append([]slog.Attr{
+		slog.String("method", c.r.Method), slog.String("route", c.route.path), slog.String("id", quoted(c.id)), slog.Int("status", kept.status),
+		slog.String("subject", c.by.Caller.Subject), slog.String("issuer", c.by.Caller.Issuer),
+		slog.String("client", c.by.Address), slog.Duration("took", time.Since(c.started)),
+	}, c.attrs...)
+	if code != "" {
+		attrs = append(attrs, slog.String("code", code))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.Any("unsent", err))
+	}
+	level := slog.LevelInfo
+	if kept.status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	c.Logger.LogAttrs(context.WithoutCancel(c.ctx), level, "request", attrs...)
+}
+
+// note adds to the one log line of this request.
+func (c *call) note(attrs ...slog.Attr) { c.attrs = append(c.attrs, attrs...) }
+
+// subject is what the request is about, as it goes into the book.
+func (c *call) subject() string {
+	if c.route.act == actNone {
+		return plain(c.r.Method+" "+c.r.URL.EscapedPath(), mostQuoted)
+	}
+	return plain(c.id, mostQuoted)
+}
+
+// refusing is a handler of what is no route: it is asked for a credential all the same.
+func (d *door) refusing(p *problem) http.Handler {
+	rt := &route{path: "none", act: actNone, handle: func(*call) (answer, error) { return nil, p }}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, rt, "") })
+}
+
+// addressOf is a peer's IP without port and zone, as it goes into the book.
+func addressOf(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	host, _, _ = strings.Cut(host, "%")
+	return host
+}
+
+// keptAnswer is an answer before it is sent: it may be kept with an Idempotency-Key, or
+// compared with what the client has.
+type keptAnswer struct {
+	status int
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (k *keptAnswer) Header() http.Header         { return k.header }
+func (k *keptAnswer) WriteHeader(status int)      { k.status = status }
+func (k *keptAnswer) Write(p []byte) (int, error) { return k.body.Write(p) }

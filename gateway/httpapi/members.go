@@ -1,0 +1,196 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// mostDepth is how deep a body may nest; no request needs more than four.
+const mostDepth = 16
+
+// checkMembers holds the JSON text against the members of T, which encoding/json would be
+// lenient about: a name it does not know, one in another case, one that comes twice or is
+// left out, null, text that is no Unicode, anything behind the value. Unmarshal checks the
+// kinds of the values.
+func checkMembers[T any](text []byte) error {
+	w := &walker{dec: json.NewDecoder(bytes.NewReader(text)), text: text}
+	w.dec.UseNumber()
+	if err := w.value(reflect.TypeFor[T](), "", 0); err != nil {
+		return err
+	}
+	if _, err := w.dec.Token(); !errors.Is(err, io.EOF) {
+		return malformed("something follows the body's value at byte %d", w.dec.InputOffset())
+	}
+	return nil
+}
+
+// walker goes through a JSON text token by token.
+type walker struct {
+	dec    *json.Decoder
+	text   []byte
+	before int64 // where the last token may begin
+}
+
+// value reads one value. t is the Go type it is meant for, null where any will do.
+func (w *walker) value(t reflect.Type, at string, depth int) error {
+	if depth > mostDepth {
+		return malformed("%s nests deeper than %d", where(at), mostDepth)
+	}
+	token, err := w.token()
+	if err != nil {
+		return err
+	}
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if depth == 0 && token != json.Delim('{') {
+		return malformed("the body is not a JSON object")
+	}
+	switch token := token.(type) {
+	case nil:
+		return malformed("%s is null, which no member here takes; leave it out instead", where(at))
+	case string:
+		return w.checkText(token, at)
+	case json.Delim:
+		if token == '[' {
+			return w.list(t, at, depth)
+		}
+		return w.object(t, at, depth)
+	}
+	return nil
+}
+
+func (w *walker) list(t reflect.Type, at string, depth int) error {
+	var items reflect.Type
+	if t != nil && t.Kind() == reflect.Slice {
+		items = t.Elem()
+	}
+	for i := 0; w.dec.More(); i++ {
+		if err := w.value(items, fmt.Sprintf("%s[%d]", at, i), depth+1); err != nil {
+			return err
+		}
+	}
+	_, err := w.token()
+	return err
+}
+
+func (w *walker) object(t reflect.Type, at string, depth int) error {
+	known, free := members(t)
+	seen := map[string]bool{}
+	for w.dec.More() {
+		token, err := w.token()
+		if err != nil {
+			return err
+		}
+		name, _ := token.(string) // the decoder gives nothing else there
+		path := below(at, name)
+		if err := w.checkText(name, path); err != nil {
+			return err
+		}
+		if seen[name] {
+			return malformed("%s is given twice", path)
+		}
+		seen[name] = true
+		i := slices.IndexFunc(known, func(m member) bool { return m.name == name })
+		if i < 0 && !free {
+			return malformed("%s is not a member this request takes", path)
+		}
+		var of reflect.Type
+		if i >= 0 {
+			of = known[i].of
+		}
+		if err := w.value(of, path, depth+1); err != nil {
+			return err
+		}
+	}
+	if _, err := w.token(); err != nil {
+		return err
+	}
+	for _, m := range known {
+		if m.required && !seen[m.name] {
+			return malformed("%s lacks the member %s", where(at), m.name)
+		}
+	}
+	return nil
+}
+
+// member is one name an object may have.
+type member struct {
+	name     string
+	of       reflect.Type
+	required bool
+}
+
+// members are those of a request type: its JSON names, required unless they may be left
+// out. free is true for a map, and where no type is known.
+func members(t reflect.Type) (known []member, free bool) {
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil, true
+	}
+	for _, field := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		known = append(known, member{name: name, of: field.Type, required: !strings.Contains(options, "omitempty")})
+	}
+	return known, false
+}
+
+// below is the place of a member: its name as it is where that is a plain word.
+func below(at, name string) string {
+	if !plainWord.MatchString(name) {
+		name = quoted(name)
+	}
+	if at == "" {
+		return name
+	}
+	return at + "." + name
+}
+
+// token is the next one; what is wrong with the syntax is said with its place.
+func (w *walker) token() (json.Token, error) {
+	w.before = w.dec.InputOffset()
+	token, err := w.dec.Token()
+	if err == nil {
+		return token, nil
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return nil, malformed("the body is not JSON at byte %d", syntax.Offset)
+	}
+	return nil, malformed("the body's JSON ends early, at byte %d", len(w.text))
+}
+
+var (
+	plainWord    = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
+	anySurrogate = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
+	escapedPair  = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+)
+
+// checkText refuses NUL, which PostgreSQL does not store, and half a surrogate pair, which
+// the decoder would replace. The string has just been read.
+func (w *walker) checkText(s, at string) error {
+	if strings.ContainsRune(s, 0) {
+		return malformed("%s holds a NUL", where(at))
+	}
+	if !strings.ContainsRune(s, '\uFFFD') {
+		return nil
+	}
+	raw := bytes.ReplaceAll(w.text[w.before:w.dec.InputOffset()], []byte(`\\`), nil)
+	if anySurrogate.Match(escapedPair.ReplaceAll(raw, nil)) {
+		return malformed("%s holds half a surrogate pair", where(at))
+	}
+	return nil
+}
+
+func where(at string) string {
+	if at == "" {
+		return "the body"
+	}
+	return at
+}

@@ -1,0 +1,134 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/identity"
+	"bronzeward/policy"
+)
+
+// What the door needs of the rest of the house. Acts are judged and written down by whoever
+// does them; their errors are told apart in cause.go. A once may be null: then the act is
+// done each time it is asked for. All methods are safe for concurrent use.
+
+// Identifier proves who is calling; *identity.Authenticator does.
+type Identifier interface {
+	// Identify gives the caller, or an *identity.Refusal.
+	Identify(ctx context.Context, r identity.Request) (identity.Caller, error)
+}
+
+// Limiter says whether a request may go on.
+type Limiter interface {
+	// Allow is asked twice: with the zero Caller before it is known who calls, and again
+	// with the caller.
+	Allow(address string, caller identity.Caller) bool
+}
+
+// Book writes down what leaves no entry otherwise. An id it gives is durable.
+type Book interface {
+	// Read judges a reading act and writes its entry.
+	Read(ctx context.Context, by identity.Actor, act, subject string) (uuid.UUID, error)
+	// Record writes a refusal that was found before any act.
+	Record(ctx context.Context, by identity.Actor, act, subject, code, message string) (uuid.UUID, error)
+	// Stranger writes the refusal of a caller who proved nothing, or who asks too often: one
+	// entry per address, class and second, with a count.
+	Stranger(ctx context.Context, address, code, class, message string) (uuid.UUID, error)
+}
+
+// Authority is what is known of who and when, without asking the database.
+type Authority interface {
+	Revoked(issuer, subject string) bool
+	Epoch() uuid.UUID
+	// Now is the database's clock, by a sampled offset.
+	Now() time.Time
+}
+
+// Digester makes the keyed digest of a request's body; facts.Digester does.
+type Digester interface {
+	Digest(text []byte) string
+	Same(text []byte, digest string) (bool, error)
+}
+
+// Proposals are changes coming and going out.
+type Proposals interface {
+	// Submit gives the change, and whether it is a new one.
+	Submit(ctx context.Context, by identity.Actor, s control.Submission, once *control.Once) (control.Change, bool, error)
+	// ApplyChange returns when the attempt has its state.
+	ApplyChange(ctx context.Context, by identity.Actor, id control.ChangeID, once *control.Once) (control.Applied, error)
+}
+
+// Verdicts are what people say about a change.
+type Verdicts interface {
+	Approve(ctx context.Context, by identity.Actor, list []control.ApproveOne, once *control.Once) ([]control.Approval, error)
+	Reject(ctx context.Context, by identity.Actor, id control.ChangeID, reason string, once *control.Once) (control.Change, error)
+	Cancel(ctx context.Context, by identity.Actor, id control.ChangeID, reason string, once *control.Once) (control.Change, error)
+}
+
+// Revokes take authority away: once they have returned nil, every decision has seen it.
+type Revokes interface {
+	RevokeApproval(ctx context.Context, by identity.Actor, id control.ApprovalID, reason string, once *control.Once) (control.Approval, error)
+	RevokeIdentity(ctx context.Context, by identity.Actor, who policy.Person, reason string, once *control.Once) (control.IdentityRevocation, error)
+}
+
+// Inventory is the machines' rows.
+type Inventory interface {
+	AddMachines(ctx context.Context, by identity.Actor, list []control.NewMachine, once *control.Once) (audit.Receipt, error)
+	UpdateMachine(ctx context.Context, by identity.Actor, name string, u control.MachineUpdate, once *control.Once) (audit.Receipt, error)
+}
+
+// Observer reads machines.
+type Observer interface {
+	Observe(ctx context.Context, by identity.Actor, name string, once *control.Once) (control.Observation, error)
+	Pin(ctx context.Context, by identity.Actor, name string, replace bool, once *control.Once) (control.Identity, error)
+}
+
+// Accounts settle attempts nobody can answer for.
+type Accounts interface {
+	Account(ctx context.Context, by identity.Actor, id uuid.UUID, landed bool, reason string, once *control.Once) (audit.Receipt, error)
+}
+
+// ChangeStore reads changes.
+type ChangeStore interface {
+	GetChange(ctx context.Context, id control.ChangeID) (control.Change, error)
+	ListChanges(ctx context.Context, f control.ChangeFilter) ([]control.Change, error)
+	GetReview(ctx context.Context, id control.ChangeID) (control.Review, error)
+}
+
+// MachineStore reads machines.
+type MachineStore interface {
+	GetMachine(ctx context.Context, name string) (control.Machine, error)
+	Machine(ctx context.Context, id uuid.UUID) (*control.Machine, error)
+	ListMachines(ctx context.Context) ([]control.Machine, error)
+}
+
+// HistoryStore reads what happened to a machine.
+type HistoryStore interface {
+	Timeline(ctx context.Context, machineID uuid.UUID, before control.TimelineItem, limit int) ([]control.TimelineItem, error)
+}
+
+// AttemptStore reads attempts.
+type AttemptStore interface {
+	GetAttempt(ctx context.Context, id uuid.UUID) (control.Attempt, error)
+	ListAttempts(ctx context.Context, f control.AttemptFilter) ([]control.Attempt, error)
+}
+
+// RevocationStore reads who is revoked, oldest first.
+type RevocationStore interface {
+	Revocations(ctx context.Context) ([]control.IdentityRevocation, error)
+}
+
+// NoticeStore reads the outbox, newest first.
+type NoticeStore interface {
+	Notices(ctx context.Context, f control.NoticeFilter) ([]control.Notice, error)
+}
+
+// Readiness says whether this replica would decide a call now.
+type Readiness interface {
+	// Ready gives what is known and the problems that keep it from deciding; none means ready.
+	Ready(ctx context.Context) (state map[string]any, problems []string)
+}

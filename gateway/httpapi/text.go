@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// mostQuoted is the longest text of a stranger's that a sentence repeats, in bytes.
+	mostQuoted = 100
+	// mostDetail is the longest sentence, in bytes.
+	mostDetail = 2000
+)
+
+// quoted is a stranger's text as it may stand in a sentence or log line: in quotes, cut, and
+// with everything but printable ASCII as an escape, so that letters that look alike differ.
+func quoted(text string) string {
+	short, cut := clip(text, mostQuoted)
+	return strconv.QuoteToASCII(short) + cut
+}
+
+// plain is a sentence that may hold strangers' texts, safe to print: on one line, cut, and
+// with every character beyond printable ASCII escaped, typographic marks apart.
+func plain(sentence string, most int) string {
+	sentence, cut := clip(sentence, most)
+	if strings.IndexFunc(sentence, unlike) < 0 {
+		return sentence + cut
+	}
+	var out strings.Builder
+	for _, r := range sentence {
+		if !unlike(r) {
+			out.WriteRune(r)
+			continue
+		}
+		escaped := strconv.QuoteRuneToASCII(r)
+		out.WriteString(escaped[1 : len(escaped)-1])
+	}
+	return out.String() + cut
+}
+
+// unlike is true for characters that a reader may take for others, or not see.
+func unlike(r rune) bool {
+	return (r < ' ' || r > '~') && !strings.ContainsRune("…→—–·×“”’", r)
+}
+
+// clip shortens a text to at most so many bytes, never inside a character.
+func clip(s string, most int) (short, mark string) {
+	if len(s) <= most {
+		return s, ""
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most], "…"
+}
