@@ -78,7 +78,8 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 		must(f.Call.ModeGiven && f.Call.Mode == "no-reboot", "BW-INVARIANT-014", "only mode no-reboot is forwarded")
 		must(f.Call.Size <= maxReadable, "BW-INVARIANT-018", fmt.Sprintf(
 			"the request has %d bytes; what has more than %d could not be read back from the machine", f.Call.Size, maxReadable))
-		must(!f.Evidence.Staged || counting > 0, "BW-INVARIANT-015", "what is staged or on trial would be discarded, and no approval says so")
+		// Where approvals are needed, their count below says it.
+		must(!f.Evidence.Staged || counting > 0 || d.Approvals.Required > 0, "BW-INVARIANT-015", "what is staged or on trial would be discarded, and no approval says so")
 		if counting < d.Approvals.Required {
 			d.Allow = false
 			d.Reasons = append(d.Reasons, tooFew(f, d.Approvals, counting))

@@ -57,6 +57,7 @@ type decisionsListCmd struct {
 	Kind    string        `help:"Only this kind: rpc, http, policy or system."`
 	Code    string        `help:"Only decisions with this reason, such as BW-MODE-001."`
 	Digest  string        `help:"Only decisions about this configuration digest."`
+	Change  string        `help:"Only decisions about this change."`
 	Attempt string        `help:"Only the decision of this attempt."`
 	Since   time.Duration `help:"Only the last so much time, such as 24h."`
 	From    string        `help:"Only from this time on: 2026-11-30T08:00:00Z, or a day, 2026-11-30, in your zone."`
@@ -69,7 +70,7 @@ type decisionsListCmd struct {
 func (d *decisionsListCmd) filter() (audit.Filter, error) {
 	f := audit.Filter{
 		Machine: d.Machine, Cluster: d.Cluster, Subject: d.Subject, Issuer: d.Issuer, Class: d.Class, Verdict: audit.Verdict(d.Verdict),
-		Kind: audit.Kind(d.Kind), Code: d.Code, Digest: d.Digest, Method: fullMethod(d.Method),
+		Kind: audit.Kind(d.Kind), Code: d.Code, Digest: d.Digest, ChangeID: d.Change, Method: fullMethod(d.Method),
 	}
 	var errs [2]error
 	f.Since, errs[0] = momentOf("--from", d.From)

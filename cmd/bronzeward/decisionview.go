@@ -31,6 +31,7 @@ type decisionView struct {
 	Digest     string    `json:"digest"`
 	Base       string    `json:"base_digest"`
 	Persistent string    `json:"persistent_digest"`
+	Change     string    `json:"change"`
 	Attempt    string    `json:"attempt"`
 	Revision   string    `json:"policy_revision"`
 	Count      int64     `json:"count"`
@@ -42,7 +43,7 @@ func viewDecision(r *audit.Row) decisionView {
 		ID: r.ID.String(), Time: r.RecordedAt, Kind: string(r.Kind), Verdict: string(r.Verdict), Codes: r.Codes,
 		Issuer: r.Issuer, Subject: r.Subject, Client: r.ClientAddress, Machine: r.MachineName, Cluster: r.Cluster,
 		Method: r.Method, Class: r.Class, Mode: r.Mode, DryRun: r.DryRun, Digest: r.Digest, Base: r.Base, Persistent: r.Persistent,
-		Revision: r.PolicyRevision, Count: r.Count,
+		Change: r.ChangeID, Revision: r.PolicyRevision, Count: r.Count,
 	}
 	if v.Codes == nil {
 		v.Codes = []string{} // a list in JSON, so that a script can walk it
@@ -113,6 +114,7 @@ func showDecision(w io.Writer, r *audit.Row, e *audit.Entry) {
 	if e.Persistent != e.Base {
 		line("on disk before", e.Persistent)
 	}
+	line("change", e.ChangeID)
 	if e.AttemptID != [16]byte{} {
 		line("attempt", e.AttemptID.String())
 	}
@@ -124,6 +126,7 @@ func showDecision(w io.Writer, r *audit.Row, e *audit.Entry) {
 	line("gateway", e.Instance)
 	line("leaf", fmt.Sprintf("%x", r.Leaf))
 	_ = t.Flush() // w is a terminal or a test's buffer
+	showApprovals(w, e)
 	showReasons(w, e.Reasons)
 	showChanges(w, e.Facts)
 	showOutcomes(w, e, r.Outcomes)
@@ -199,6 +202,23 @@ func showReasons(w io.Writer, reasons []policy.Reason) {
 	}
 }
 
+// showApprovals prints who had asked for the change and who had approved it, as the law saw
+// them.
+func showApprovals(w io.Writer, e *audit.Entry) {
+	var f policy.Facts
+	if e.Class == "act" || len(e.Facts) == 0 || json.Unmarshal(e.Facts, &f) != nil || f.Change == nil || e.ChangeID != f.Change.ID {
+		return
+	}
+	fmt.Fprintf(w, "\nasked for by %s of %s\n", f.Change.Requester.Subject, f.Change.Requester.Issuer)
+	for _, a := range f.Change.Approvals {
+		revoked := ""
+		if a.Revoked {
+			revoked = ", revoked"
+		}
+		fmt.Fprintf(w, "approved by %s of %s (%s)%s\n", a.Approver.Subject, a.Approver.Issuer, strings.Join(a.Groups, ", "), revoked)
+	}
+}
+
 // mostShown is how many changed paths a person is shown; -o json has all.
 const mostShown = 40
 
@@ -235,7 +255,7 @@ func showOutcomes(w io.Writer, e *audit.Entry, rows []audit.OutcomeRow) {
 	case len(rows) > 0:
 	case e.Verdict != audit.Allowed:
 		fmt.Fprintln(w, "  nothing: it was refused, and nothing was sent to a machine")
-	case e.Kind != audit.KindRPC:
+	case e.Kind != audit.KindRPC && e.Class == "act":
 		fmt.Fprintln(w, "  no outcome of its own: an act is written down in the transaction that does it")
 	default:
 		fmt.Fprintln(w, "  nothing is recorded: it still runs, or the gateway ended before it could be written")

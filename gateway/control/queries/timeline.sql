@@ -5,7 +5,7 @@ from (
     from control.observations o where o.machine_id = $1
     union all
     select t.at, 'change', t.change_id, t.issuer, t.subject,
-        concat_ws(': ', t.state, nullif(t.reason, '')), t.state
+        case when t.overtaken_by = '' then t.reason else concat_ws(': ', t.reason, t.overtaken_by) end, t.state
     from control.change_steps t join control.changes c on c.id = t.change_id where c.machine_id = $1
     union all
     select a.at, 'approval', a.id, a.issuer, a.subject, a.digest, ''
@@ -15,7 +15,7 @@ from (
     from control.approval_revocations r join control.approvals a on a.id = r.approval_id
     join control.changes c on c.id = a.change_id where c.machine_id = $1
     union all
-    select x.opened_at, 'attempt', x.id, x.issuer, x.subject, concat_ws(': ', x.state, nullif(x.reason, '')), x.state
+    select x.opened_at, 'attempt', x.id, x.issuer, x.subject, x.reason, x.state
     from control.attempts x where x.machine_id = $1
 ) items
 where ($2::timestamptz is null or (at, id) < ($2, $3::uuid))
