@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"bronzeward/fixtures/gatewaypki"
@@ -31,7 +32,7 @@ func s0(ctx context.Context, s *stage) (err error) {
 	}
 	defer db.Close(ctx)
 	for _, step := range []func(context.Context, *stage, *world.World, *pgx.Conn) error{
-		s0Migrations, s0Start, s0Certificates, s0Tokens, s0Walk, s0Flood, s0Revoked, s0DenyList, s0EmptyLaw,
+		s0Migrations, s0Start, s0Certificates, s0Tokens, s0Walk, s0Web, s0Flood, s0Revoked, s0DenyList, s0EmptyLaw,
 	} {
 		if err := step(ctx, s, w, db); err != nil {
 			return err
@@ -64,7 +65,7 @@ func s0Migrations(ctx context.Context, s *stage, w *world.World, db *pgx.Conn) e
 		return err
 	}
 	both := outs[0] + outs[1]
-	for _, name := range []string{"control/001", "control/002", "control/003"} {
+	for _, name := range []string{"control/001", "control/002", "control/003", "control/004"} {
 		if n := strings.Count(both, name); n != 1 {
 			return fmt.Errorf("migration %s ran %d times:\n%s", name, n, both)
 		}
@@ -117,6 +118,15 @@ func s0Start(ctx context.Context, s *stage, w *world.World, db *pgx.Conn) error 
 	return nil
 }
 
+// each runs work for all at once: an answer to a stranger waits for its counted entry.
+func each[T any](all []T, work func(T) error) error {
+	var group errgroup.Group
+	for _, one := range all {
+		group.Go(func() error { return work(one) })
+	}
+	return group.Wait()
+}
+
 // s0Certificates shows every defect of a certificate; each is Unauthenticated.
 func s0Certificates(ctx context.Context, s *stage, w *world.World, db *pgx.Conn) error {
 	before, err := controlRows(ctx, db)
@@ -127,14 +137,14 @@ func s0Certificates(ctx context.Context, s *stage, w *world.World, db *pgx.Conn)
 	if err != nil {
 		return err
 	}
-	for _, defect := range gatewaypki.Defects() {
+	if err := each(gatewaypki.Defects(), func(defect gatewaypki.Defect) error {
 		pair, err := w.People.PersonWith(gatewaypki.Person{Issuer: w.PeopleIssuer(), Subject: olga.Subject, Groups: olga.Groups}, defect)
 		if err != nil {
 			return err
 		}
-		if err := refusedWith(ctx, w, pair.TLS, "", string(defect)); err != nil {
-			return err
-		}
+		return refusedWith(ctx, w, pair.TLS, "", string(defect))
+	}); err != nil {
+		return err
 	}
 	s.did("%d certificate defects: each Unauthenticated, with a reason", len(gatewaypki.Defects()))
 	return sameControlRows(ctx, db, before)
@@ -146,14 +156,14 @@ func s0Tokens(ctx context.Context, s *stage, w *world.World, db *pgx.Conn) error
 	if err != nil {
 		return err
 	}
-	for _, defect := range idp.Defects() {
+	if err := each(idp.Defects(), func(defect idp.Defect) error {
 		token, err := w.IDP.Token("olga", idp.With(defect))
 		if err != nil {
 			return err
 		}
-		if err := refusedWith(ctx, w, nil, token, string(defect)); err != nil {
-			return err
-		}
+		return refusedWith(ctx, w, nil, token, string(defect))
+	}); err != nil {
+		return err
 	}
 	s.did("%d token defects: each Unauthenticated, with a reason, nothing written to control", len(idp.Defects()))
 	return sameControlRows(ctx, db, before)

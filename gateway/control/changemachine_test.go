@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"bronzeward/audit"
@@ -269,44 +267,5 @@ func (r *changeRun) law() {
 	if r.m.sweep(); r.m.live() {
 		r.m.asked = q
 		r.m.recount()
-	}
-}
-
-func (r *changeRun) sweep() {
-	if _, err := r.s.ExpireChanges(r.t.Context()); err != nil {
-		r.Fatal(err)
-	}
-	r.m.sweep()
-}
-
-func (r *changeRun) repin() {
-	if rapid.IntRange(0, 3).Draw(r.T, "really") > 0 {
-		return
-	}
-	r.m.pin++
-	_, err := r.s.PinMachine(r.t.Context(), r.name, r.identity(), true, by(admin, "machines.pin"))
-	if r.m.held() {
-		r.m.pin--
-		r.came(err, "busy")
-		return
-	}
-	r.came(err, "")
-	if r.m.live() {
-		r.m.state = ChangeSuperseded
-	}
-}
-
-// age moves one of the two clocks, or the attempt, into the past.
-func (r *changeRun) age() {
-	switch what := rapid.IntRange(0, 5).Draw(r.T, "clock"); {
-	case what == 0 && r.m.state != "":
-		r.w.exec(r.t, "update control.changes set created_at = created_at - interval '2 days', approve_by = approve_by - interval '2 days' where id = $1", uuid.UUID(r.c.ID))
-		r.m.lateToOK = true
-	case what == 1 && (r.m.state == ChangeApproved || r.m.state == ChangeSpent):
-		r.w.exec(r.t, "update control.change_states set use_by = use_by - interval '2 days' where change_id = $1", uuid.UUID(r.c.ID))
-		r.m.lateToGo = true
-	case what > 1 && r.m.held() && !r.aged:
-		r.w.age(r.t, r.a.ID, time.Hour)
-		r.aged = true
 	}
 }
