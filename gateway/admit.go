@@ -55,6 +55,10 @@ func (c *call) apply() error {
 			if again, err := c.repeats(t, look.config.Digest); again || err != nil {
 				return err
 			}
+			// What moved may be the law, and this replica not be told of it yet.
+			if _, err := c.g.store.Refresh(c.ctx, 0); err != nil {
+				return c.notWritten(uuid.Nil, err)
+			}
 			continue
 		}
 		if err != nil {

@@ -87,7 +87,7 @@ func TestTheSameBytesAreTheSameChange(t *testing.T) {
 	h.sentNothing(t)
 }
 
-// A hundred people who send the same bytes at once make one change.
+// Several people who send the same bytes at once make one change.
 func TestTheSameBytesAtOnceAreOneChange(t *testing.T) {
 	t.Parallel()
 	h := approving(t, oneApproval, nil)

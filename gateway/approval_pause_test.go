@@ -32,7 +32,7 @@ func (p *pausing) Decide(ctx context.Context, f *policy.Facts) policy.Decision {
 	return d
 }
 
-// paused makes a house whose judge can be stopped.
+// pausedHouse makes a house whose judge can be stopped.
 func pausedHouse(t testing.TB) (*house, *pausing) {
 	t.Helper()
 	judge := &pausing{Engine: must(oneApproval())(t).engine, reached: make(chan struct{}), release: make(chan struct{})}

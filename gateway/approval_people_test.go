@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -67,6 +69,38 @@ func TestWhoMayNotApprove(t *testing.T) {
 		})
 	}
 	refusedWith(t, h.as(t, "boris").apply(t, "w1", noReboot(t, labelled("one"))), codes.PermissionDenied, "BW-APPROVAL-001")
+	h.sentNothing(t)
+}
+
+// Automation never approves, whatever a careless law says of acts.
+func TestNoLawLetsAutomationApprove(t *testing.T) {
+	t.Parallel()
+	careless := func() (law, error) {
+		return newLaw(quorumData("1", "false", ""), policy.File{Path: "bronzeward/api/decision.rego", Body: []byte(`package bronzeward.api
+
+# METADATA
+# title: decision
+# entrypoint: true
+decision := {"allow": true, "reasons": [], "approvals": {"required": 0, "groups": [], "self_approval": false}}
+`)})
+	}
+	h := approving(t, sync.OnceValues(careless), nil)
+	id := waits(t, h.as(t, "olga").apply(t, "w1", noReboot(t, labelled("one"))))
+	robot := h.actor(t, "bot-ci")
+	robot.Caller.Groups = []string{idp.GroupApprovers}
+	var guard *control.GuardError
+	if _, err := h.approveAs(t, robot, id); !errors.As(err, &guard) {
+		t.Errorf("it came to %v", err)
+	}
+	if n := h.approvalsOf(t, id); n != 0 {
+		t.Errorf("%d approvals are written", n)
+	}
+	h.is(t, id, control.ChangeWaiting)
+	// Whom the law lets approve without a group it asks for does not count.
+	must(h.approveAs(t, h.actor(t, "vera"), id))(t)
+	h.is(t, id, control.ChangeWaiting)
+	_, err := h.applyChange(t, "otto", id)
+	actRefused(t, err, "BW-APPROVAL-001")
 	h.sentNothing(t)
 }
 

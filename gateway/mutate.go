@@ -42,6 +42,10 @@ func (c *call) mutate() error {
 		if round == rounds {
 			return c.notWritten(uuid.Nil, errMoving)
 		}
+		// What moved may be the law, and this replica not be told of it yet.
+		if _, err := c.g.store.Refresh(c.ctx, 0); err != nil {
+			return c.notWritten(uuid.Nil, err)
+		}
 	}
 	c.g.countDecision(e)
 	c.decided = append(c.decided, admission.Receipt.ID)

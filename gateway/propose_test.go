@@ -5,11 +5,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
 	"bronzeward/fixtures/talosd"
 	"bronzeward/gateway/control"
+	"bronzeward/policy"
 )
 
 // A change is captured without talosctl, by the same judgement, and never sent. What waits for
@@ -166,4 +168,34 @@ func TestAHeldMachineTakesNoProposals(t *testing.T) {
 	}
 	_, _, err = h.submit(t, "otto", labelled("two"))
 	ok(t, err)
+}
+
+// A law that becomes live while a proposal or an apply by id waits is the one that judges it:
+// what its table of acts does not give is refused, and nothing is captured or spent.
+func TestTheTableOfActsMovesMeanwhile(t *testing.T) {
+	t.Parallel()
+	stricter := must(newLaw(quorumData("1", "false", ""), policy.File{Path: "bronzeward/api/data.yaml", Body: []byte(
+		"acts: {changes.submit: {roles: [policy-admin], human: true}, changes.apply: {roles: [policy-admin], human: true}}\n")}))(t)
+	h := approving(t, oneApproval, func(s *setup) {
+		s.ownEngine = true
+		s.control = func(c *control.Config) { c.PollEvery = time.Hour } // nobody tells the replica
+	})
+	id := h.approved(t, labelled("one"))
+	release := must(h.db.HoldAuthority(t.Context()))(t)
+	submit := inBackground(func() error { _, _, err := h.submit(t, "olga", labelled("two")); return err })
+	apply := inBackground(func() error { _, err := h.applyChange(t, "otto", id); return err })
+	h.waiting(t, 2)
+	// Behind everybody's back, because whoever activates a law waits for the lock as well.
+	ok(t, h.db.Exec(t.Context(), "insert into control.bundles (revision, content, entry_id) values ($1, $2, gen_random_uuid())", stricter.bundle.Revision(), stricter.bundle.Bytes()))
+	ok(t, h.db.Exec(t.Context(), "update control.live_bundle set revision = $1, counter = counter + 1", stricter.bundle.Revision()))
+	ok(t, h.db.Exec(t.Context(), "update control.authority set version = version + 1"))
+	ok(t, release())
+	for who, done := range map[string]<-chan error{"olga": submit, "otto": apply} {
+		h.hasEntry(t, actRefused(t, <-done, "BW-ACT-003").entry, who)
+	}
+	h.is(t, id, control.ChangeApproved)
+	if n := h.changes(t); n != 1 {
+		t.Errorf("there are %d changes", n)
+	}
+	h.sentNothing(t)
 }
