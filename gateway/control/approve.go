@@ -37,6 +37,9 @@ func (s *Store) Approve(ctx context.Context, who Approver, list []ApproveOne, ac
 	if len(list) == 0 || len(list) > maxSet {
 		return nil, fmt.Errorf("%w: one act approves between 1 and %d changes", ErrInvalid, maxSet)
 	}
+	if who.Person != act.By {
+		return nil, fmt.Errorf("%w: whoever acts approves for nobody else", ErrInvalid)
+	}
 	seen := map[ChangeID]bool{}
 	act.changes = nil
 	for _, one := range list {

@@ -162,3 +162,50 @@ func TestLosingAGroupIsShown(t *testing.T) {
 		t.Errorf("the approval is gone: %v", err)
 	}
 }
+
+// Read page by page, the timeline is what it is read at once, also where one decision took a
+// change through several states; and they are in their order.
+func TestTheTimelineIsWholePageByPage(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	m := get(t, s, "w1")
+	n := proposal(m)
+	n.Asked = asksFor(0)
+	c := propose(t, s, anna, n)
+	approve(t, s, bea, c)
+	if _, err := s.RevokeApproval(t.Context(), change(t, s, c.ID).Approvals[0].ID, "no", by(admin, "approvals.revoke")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := spendOf(t, s, anna, c, asksFor(0)); err != nil {
+		t.Fatal(err)
+	}
+	ok(t)(s.RecordObservation(t.Context(), "w1", seen(m, digestB, digestB), by(admin, "machines.observe")))
+	whole, err := s.Timeline(t.Context(), m.ID, TimelineItem{}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pages []TimelineItem
+	for before := (TimelineItem{}); ; {
+		page, err := s.Timeline(t.Context(), m.ID, before, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		before = page[0]
+		pages = append(pages, before)
+	}
+	if diff := cmp.Diff(whole, pages); diff != "" {
+		t.Error(diff)
+	}
+	var states []string
+	for _, item := range whole {
+		if item.Kind == "change" {
+			states = append(states, item.State)
+		}
+	}
+	if diff := cmp.Diff([]string{"spent", "approved", "waiting"}, states); diff != "" {
+		t.Error(diff)
+	}
+}

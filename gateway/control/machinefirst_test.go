@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 func TestTheMachineIsLockedBeforeItsChange(t *testing.T) {
 	type act func(t *testing.T, w *world, s *Store, c Change) error
 	var attempt *Attempt
+	w := newWorld(t)
+	s := w.house(t, 9)
+	ok(t)(s.SetRolloutLimit(t.Context(), "lab", 100, by(admin, "clusters.limit")))
 	rows := []struct {
 		name string
 		set  act
@@ -27,21 +31,17 @@ func TestTheMachineIsLockedBeforeItsChange(t *testing.T) {
 			_, err := s.RevokeApproval(t.Context(), c.Approvals[0].ID, "no", by(bea, "approvals.revoke"))
 			return err
 		}},
-		{"revoking the requester", nil, func(t *testing.T, _ *world, s *Store, _ Change) error {
-			_, err := s.RevokeIdentity(t.Context(), anna, "left", by(admin, "identities.revoke"))
-			return err
-		}},
 		{"deciding", nil, func(t *testing.T, _ *world, s *Store, c Change) error {
 			_, err := spendOf(t, s, anna, c, asksFor(1))
 			return err
 		}},
 		{"observing", nil, func(t *testing.T, _ *world, s *Store, c Change) error {
-			_, err := s.RecordObservation(t.Context(), "w1", Observation{Began: time.Now()}, by(admin, "machines.observe"))
+			_, err := s.RecordObservation(t.Context(), c.MachineName, Observation{Began: time.Now()}, by(admin, "machines.observe"))
 			return err
 		}},
 		{
-			"sweeping", func(t *testing.T, w *world, _ *Store, _ Change) error {
-				w.exec(t, "update control.change_states set use_by = use_by - interval '2 hours'")
+			"sweeping", func(t *testing.T, w *world, _ *Store, c Change) error {
+				w.exec(t, "update control.change_states set use_by = use_by - interval '2 hours' where change_id = $1", uuid.UUID(c.ID))
 				return nil
 			},
 			func(t *testing.T, _ *world, s *Store, _ Change) error {
@@ -58,16 +58,19 @@ func TestTheMachineIsLockedBeforeItsChange(t *testing.T) {
 				return s.CloseAttempt(t.Context(), Closing{AttemptID: attempt.ID, Owner: attempt.Owner, To: StateNotSent})
 			},
 		},
-		{"re-pinning", nil, func(t *testing.T, _ *world, s *Store, _ Change) error {
-			_, err := s.PinMachine(t.Context(), "w1", worker(7), true, by(admin, "machines.repin"))
+		{"re-pinning", nil, func(t *testing.T, _ *world, s *Store, c Change) error {
+			_, err := s.PinMachine(t.Context(), c.MachineName, worker(70), true, by(admin, "machines.repin"))
+			return err
+		}},
+		{"revoking the requester", nil, func(t *testing.T, _ *world, s *Store, _ Change) error {
+			_, err := s.RevokeIdentity(t.Context(), anna, "left", by(admin, "identities.revoke"))
 			return err
 		}},
 	}
-	for _, row := range rows {
+	for i, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			w := newWorld(t)
-			s := w.house(t, 1)
-			c := approved(t, s, "w1")
+			name := fmt.Sprintf("w%d", i+1)
+			c := approved(t, s, name)
 			if row.set != nil {
 				if err := row.set(t, w, s, c); err != nil {
 					t.Fatal(err)
@@ -78,7 +81,7 @@ func TestTheMachineIsLockedBeforeItsChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer holder.Rollback(context.WithoutCancel(t.Context()))
-			mustExec(t, holder, "select from control.machines where name = 'w1' for update")
+			mustExec(t, holder, "select from control.machines where name = '"+name+"' for update")
 			done := make(chan error, 1)
 			go func() { done <- row.do(t, w, s, c) }()
 			w.waiting(t, 1)

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -71,16 +72,18 @@ func TestWhatLeavesAChangeUnspent(t *testing.T) {
 		{StateNotSent, true},
 		{StateUnresolved, false},
 	}
-	for _, row := range rows {
+	w := newWorld(t)
+	s := w.house(t, len(rows))
+	ok(t)(s.SetRolloutLimit(t.Context(), "lab", 100, by(admin, "clusters.limit")))
+	for i, row := range rows {
 		t.Run(string(row.to), func(t *testing.T) {
-			w := newWorld(t)
-			s := w.house(t, 1)
-			c := approved(t, s, "w1")
-			blocking, err := s.Admit(t.Context(), apply(get(t, s, "w1"), boris), allow)
+			name := fmt.Sprintf("w%d", i+1)
+			c := approved(t, s, name)
+			blocking, err := s.Admit(t.Context(), apply(get(t, s, name), boris), allow)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = rounds(t.Context(), s, "w1", anna, spending(c.ID, asksFor(1)))
+			_, err = rounds(t.Context(), s, name, anna, spending(c.ID, asksFor(1)))
 			wantErr(t, err, ErrBusy)
 			wantState(t, s, c.ID, ChangeApproved)
 			if err := s.CloseAttempt(t.Context(), Closing{AttemptID: blocking.Attempt.ID, Owner: blocking.Attempt.Owner, To: StateNotSent}); err != nil {
@@ -97,7 +100,7 @@ func TestWhatLeavesAChangeUnspent(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err = rounds(t.Context(), s, "w1", boris, spending(c.ID, asksFor(1)))
+			_, err = rounds(t.Context(), s, name, boris, spending(c.ID, asksFor(1)))
 			if (err == nil) != row.again {
 				t.Fatalf("spending again: %v", err)
 			}

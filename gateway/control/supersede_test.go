@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestABaseThatMovesSupersedes(t *testing.T) {
 	s := w.house(t, len(rows))
 	for i, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			m := get(t, s, "w"+string(rune('1'+i)))
+			m := get(t, s, fmt.Sprintf("w%d", i+1))
 			c := propose(t, s, anna, proposal(m))
 			receipt, err := s.RecordObservation(t.Context(), m.Name, seen(m, row.active, row.persistent), by(admin, "machines.observe"))
 			if err != nil {
@@ -67,40 +68,42 @@ func TestABaseThatMovesSupersedes(t *testing.T) {
 func TestAReadingThatIsNotCurrentEndsNothing(t *testing.T) {
 	rows := []struct {
 		name   string
-		change func(t *testing.T, s *Store, o *Observation)
+		change func(t *testing.T, s *Store, name string, o *Observation)
 	}{
-		{"the serial was not noted", func(_ *testing.T, _ *Store, o *Observation) { o.NotedSerial = 0 }},
-		{"the serial has moved", func(t *testing.T, s *Store, _ *Observation) {
-			ok(t)(s.UpdateMachine(t.Context(), "w1", MachineUpdate{Addresses: addrs("10.9.9.9")}, by(admin, "machines.update")))
+		{"the serial was not noted", func(_ *testing.T, _ *Store, _ string, o *Observation) { o.NotedSerial = 0 }},
+		{"the serial has moved", func(t *testing.T, s *Store, name string, _ *Observation) {
+			ok(t)(s.UpdateMachine(t.Context(), name, MachineUpdate{Addresses: addrs("10.9.9.9")}, by(admin, "machines.update")))
 		}},
-		{"it shows another machine", func(_ *testing.T, _ *Store, o *Observation) { o.NodeID = "stranger" }},
-		{"it began while an attempt was open", func(t *testing.T, s *Store, o *Observation) {
-			a := open(t, s, "w1", boris)
-			o.NotedSerial = get(t, s, "w1").Serial
+		{"it shows another machine", func(_ *testing.T, _ *Store, _ string, o *Observation) { o.NodeID = "stranger" }},
+		{"it began while an attempt was open", func(t *testing.T, s *Store, name string, o *Observation) {
+			a := open(t, s, name, boris)
+			o.NotedSerial = get(t, s, name).Serial
 			if err := s.CloseAttempt(t.Context(), Closing{AttemptID: a.ID, Owner: a.Owner, To: StateNotSent}); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"an attempt is open", func(t *testing.T, s *Store, o *Observation) {
-			open(t, s, "w1", boris)
-			o.NotedSerial = get(t, s, "w1").Serial
+		{"an attempt is open", func(t *testing.T, s *Store, name string, o *Observation) {
+			open(t, s, name, boris)
+			o.NotedSerial = get(t, s, name).Serial
 		}},
-		{"an attempt is unresolved", func(t *testing.T, s *Store, o *Observation) {
-			a := open(t, s, "w1", boris)
-			o.NotedSerial = get(t, s, "w1").Serial
+		{"an attempt is unresolved", func(t *testing.T, s *Store, name string, o *Observation) {
+			a := open(t, s, name, boris)
+			o.NotedSerial = get(t, s, name).Serial
 			if err := s.CloseAttempt(t.Context(), Closing{AttemptID: a.ID, Owner: a.Owner, To: StateUnresolved, Reason: "no answer"}); err != nil {
 				t.Fatal(err)
 			}
 		}},
 	}
-	for _, row := range rows {
+	w := newWorld(t)
+	s := w.house(t, len(rows))
+	ok(t)(s.SetRolloutLimit(t.Context(), "lab", 100, by(admin, "clusters.limit")))
+	for i, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			w := newWorld(t)
-			s := w.house(t, 1)
-			c := approved(t, s, "w1")
-			o := seen(get(t, s, "w1"), digestC, digestC)
-			row.change(t, s, &o)
-			ok(t)(s.RecordObservation(t.Context(), "w1", o, by(admin, "machines.observe")))
+			name := fmt.Sprintf("w%d", i+1)
+			c := approved(t, s, name)
+			o := seen(get(t, s, name), digestC, digestC)
+			row.change(t, s, name, &o)
+			ok(t)(s.RecordObservation(t.Context(), name, o, by(admin, "machines.observe")))
 			wantState(t, s, c.ID, ChangeApproved)
 		})
 	}
@@ -139,7 +142,10 @@ func TestACompletedAttemptSupersedesTheOthers(t *testing.T) {
 // A decision that finds the base moved ends the change with it, whatever it decides; while
 // something may still land, or with no serial noted, it ends nothing (I7).
 func TestADecisionSupersedesWhatItFindsOvertaken(t *testing.T) {
-	for _, row := range []struct {
+	w := newWorld(t)
+	s := w.house(t, 4)
+	ok(t)(s.SetRolloutLimit(t.Context(), "lab", 100, by(admin, "clusters.limit")))
+	for i, row := range []struct {
 		name    string
 		held    bool
 		serial  bool
@@ -152,13 +158,12 @@ func TestADecisionSupersedesWhatItFindsOvertaken(t *testing.T) {
 		{"without a serial", false, false, audit.Denied, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			w := newWorld(t)
-			s := w.house(t, 1)
-			c := approved(t, s, "w1")
+			name := fmt.Sprintf("w%d", i+1)
+			c := approved(t, s, name)
 			if row.held {
-				open(t, s, "w1", boris)
+				open(t, s, name, boris)
 			}
-			r := apply(get(t, s, "w1"), anna)
+			r := apply(get(t, s, name), anna)
 			if !row.serial {
 				r.Apply, r.Changes, r.Serial = false, true, 0
 			}

@@ -4,7 +4,9 @@ from (
         format('%s, %s, Talos %s', o.live_type, o.stage, o.version) as text, '' as state
     from control.observations o where o.machine_id = $1
     union all
-    select t.at, 'change', t.change_id, t.issuer, t.subject,
+    -- Steps of one instant are a microsecond apart, in their order: a page may end between them.
+    select t.at + interval '1 microsecond' * (row_number() over (partition by t.change_id, t.at order by t.position) - 1),
+        'change', t.change_id, t.issuer, t.subject,
         case when t.overtaken_by = '' then t.reason else concat_ws(': ', t.reason, t.overtaken_by) end, t.state
     from control.change_steps t join control.changes c on c.id = t.change_id where c.machine_id = $1
     union all
