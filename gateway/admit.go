@@ -115,6 +115,8 @@ type look struct {
 	evidence upstream.Evidence
 	config   *policy.Config
 	redactor *facts.Redactor
+	// asked, active and persistent are the texts with their digests.
+	asked, active, persistent *digested
 }
 
 func (l *look) close() { _ = l.conn.Close() } // its only error is that it is closed
@@ -134,6 +136,7 @@ func (c *call) look(t *target) (*look, error) {
 		config:   c.g.reader.Read(c.ctx, asked, evidence.Active.Text, evidence.Persistent.Text),
 		redactor: facts.NewRedactor(c.g.digester, asked, evidence.Active.Text),
 	}
+	l.digests(c.g.digester, asked)
 	c.g.metrics.seconds.WithLabelValues("facts").Observe(time.Since(began).Seconds())
 	return l, nil
 }

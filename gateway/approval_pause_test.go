@@ -76,7 +76,8 @@ func TestARevocationWaitsForTheApplyThatIsBeingDecidedOnAChange(t *testing.T) {
 			close(judge.release)
 			a := <-apply
 			ok(t, a.err)
-			if err := <-revoked; tell(err).code != row.late {
+			// An approval can be taken back for as long as its attempt is open; that stops nothing.
+			if err := <-revoked; tell(err).code != row.late && (err != nil || row.name != "of the approval") {
 				t.Errorf("the revocation was told %v, want %q", err, row.late)
 			}
 			h.is(t, id, control.ChangeSpent)

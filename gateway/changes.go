@@ -34,9 +34,9 @@ func (c *call) match(l *look, machine, epoch uuid.UUID, live []control.Change) (
 	for i := range live {
 		ch := &live[i]
 		have := want
-		have.Digest = c.g.under(c.asked.Apply.Data, ch.Digest, want.Digest)
-		have.Base = c.g.under(l.evidence.Active.Text, ch.Base, want.Base)
-		have.Persistent = c.g.under(l.evidence.Persistent.Text, ch.Persistent, want.Persistent)
+		have.Digest = l.asked.under(ch.Digest, want.Digest)
+		have.Base = l.active.under(ch.Base, want.Base)
+		have.Persistent = l.persistent.under(ch.Persistent, want.Persistent)
 		switch {
 		case have != ch.Binding:
 		case ch.ID == c.opened:
@@ -48,22 +48,14 @@ func (c *call) match(l *look, machine, epoch uuid.UUID, live []control.Change) (
 	return found
 }
 
-// under is stored when it is the digest of text under whatever key it names, else current.
-func (g *Gateway) under(text []byte, stored, current string) string {
-	if same, err := g.digester.Same(text, stored); err == nil && same {
-		return stored
-	}
-	return current
-}
-
 // moved are the live changes that were proposed against something else than the machine runs,
 // or has on its disk, and the digest of what that is. A digest of a key this process does not
 // have is not compared.
 func (c *call) moved(l *look, live []control.Change) (out []control.ChangeID, by string) {
 	by = l.config.Persistent
 	for i := range live {
-		active, errA := c.g.digester.Same(l.evidence.Active.Text, live[i].Base)
-		persistent, errP := c.g.digester.Same(l.evidence.Persistent.Text, live[i].Persistent)
+		active, errA := l.active.same(live[i].Base)
+		persistent, errP := l.persistent.same(live[i].Persistent)
 		if errA == nil && !active {
 			by = l.config.Base
 		}

@@ -66,28 +66,35 @@ func (g *Gateway) keepOnce(ctx context.Context, tidy bool) error {
 	return err
 }
 
-// people remembers which groups each person was last seen with, so that only news are
-// written down. Safe for concurrent use.
+// people remembers with which token each person was last seen, so that only news are written
+// down. Safe for concurrent use.
 type people struct {
 	mu   sync.Mutex
-	last map[policy.Person]string // guarded by mu
+	last map[policy.Person]seenProof // guarded by mu
+}
+
+// seenProof is when a token was issued, and the groups it names.
+type seenProof struct {
+	issued time.Time
+	groups string
 }
 
 // mostPeople bounds what is remembered; beyond it all is forgotten and written again.
 const mostPeople = 10_000
 
-// news is true the first time a person is seen with these groups.
-func (p *people) news(who policy.Person, groups []string) bool {
+// news is true for a token that is not the last one seen of the person. An older one is news
+// to nobody but the row, which keeps the freshest.
+func (p *people) news(who policy.Person, issued time.Time, groups []string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := strings.Join(groups, "\x00")
-	if last, seen := p.last[who]; seen && last == key {
+	one := seenProof{issued.UTC(), strings.Join(groups, "\x00")}
+	if p.last[who] == one {
 		return false
 	}
 	if p.last == nil || len(p.last) >= mostPeople {
-		p.last = map[policy.Person]string{}
+		p.last = map[policy.Person]seenProof{}
 	}
-	p.last[who] = key
+	p.last[who] = one
 	return true
 }
 
@@ -108,13 +115,13 @@ func (g *Gateway) Saw(c identity.Caller) {
 		return // its groups are as old as the certificate
 	}
 	who := policy.Person{Issuer: c.Issuer, Subject: c.Subject}
-	if !g.seen.news(who, c.Groups) {
+	if !g.seen.news(who, c.ProofIssued, c.Groups) {
 		return
 	}
 	g.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), sawWithin)
 		defer cancel()
-		if err := g.store.SawPerson(ctx, who, string(c.Kind), c.Groups, c.ProofEnds); err != nil {
+		if err := g.store.SawPerson(ctx, who, string(c.Kind), c.Groups, c.ProofIssued); err != nil {
 			g.seen.forget(who)
 			g.log.DebugContext(ctx, "somebody's groups could not be noted", slog.Any("cause", err))
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,5 +116,50 @@ func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
 func TestTheProcessorTimeOfThisProcessIsRead(t *testing.T) {
 	if _, parent, err := processTime(os.Getpid(), false); err != nil || parent != os.Getppid() {
 		t.Errorf("the parent is %d (%v), want %d", parent, err, os.Getppid())
+	}
+}
+
+func TestAHistogramIsReadFromThePage(t *testing.T) {
+	page := `# TYPE bronzeward_call_step_seconds histogram
+bronzeward_call_step_seconds_bucket{step="admit",le="0.004"} 90
+bronzeward_call_step_seconds_bucket{step="admit",le="0.01"} 99
+bronzeward_call_step_seconds_bucket{step="admit",le="+Inf"} 100
+bronzeward_call_step_seconds_sum{step="admit"} 0.4
+bronzeward_call_step_seconds_count{step="admit"} 100
+bronzeward_call_step_seconds_bucket{step="judge",le="0.004"} 7
+`
+	h, err := admitHistogram(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := histogram{}
+	twice.plus(h)
+	twice.plus(h)
+	for what, one := range map[string]histogram{"read": h, "twice less once": twice.since(h)} {
+		if n, mean := one.count(), one.mean(); n != 100 || mean != 4*time.Millisecond {
+			t.Errorf("%s: %g took %s in the mean", what, n, mean)
+		}
+		if p99, p90 := one.atMost(0.99), one.atMost(0.9); p99 != 10*time.Millisecond || p90 != 4*time.Millisecond {
+			t.Errorf("%s: p90 is at most %s, p99 %s", what, p90, p99)
+		}
+		if all, part := one.within(0.5), one.within(0.009); all != 0.99 || part != 0.9 {
+			t.Errorf("%s: %g within half a second, %g within 9 ms", what, all, part)
+		}
+	}
+	if got := h.atMost(1); got != math.MaxInt64 {
+		t.Errorf("what is beyond every bound is at most %s", got)
+	}
+}
+
+func TestTheSpreadIsOfTheMiddles(t *testing.T) {
+	var s samples
+	for i := range 100 {
+		s = append(s, time.Duration(i/10)) // ten parts: 0, 1, …, 9
+	}
+	if got := s.spread(); got != 9 {
+		t.Errorf("got %d, want 9", got)
+	}
+	if got := (samples{5}).spread(); got != 0 {
+		t.Errorf("of one: %d", got)
 	}
 }

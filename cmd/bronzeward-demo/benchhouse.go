@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +31,10 @@ type benchHouse struct {
 	processes []*benchProcess
 	ways      []benchWay // to the small node: direct, bare proxy, Bronzeward
 	wide      []benchWay // to the big node, the same
+	fleet     []*benchMember
+	other     *benchMember // the small node, beside the fleet
 	conns     []*grpc.ClientConn
+	web       []*http.Transport
 	temporary string
 }
 
@@ -64,6 +63,9 @@ const benchLimits = `limits:
   calls_per_second: 1000000
   calls_per_second_per_address: 1000000
   streams_per_caller: 1000
+changes:
+  waiting_per_caller: 10000
+  waiting_bytes_per_caller: 1000000000
 `
 
 // openBenchHouse starts everything.
@@ -93,6 +95,9 @@ func openBenchHouse(ctx context.Context, product, dir string) (_ *benchHouse, er
 	if h.db, err = pgx.Connect(ctx, h.Postgres.DSN(world.Database, "postgres")); err != nil {
 		return nil, err
 	}
+	if _, err = h.StartGateway(ctx, "gateway-1"); err != nil {
+		return nil, err
+	}
 	base, _ := h.Nodes["worker-1"].Active()
 	if h.small, err = h.node(ctx, "bench-small", "127.0.0.201", workerText(base)); err != nil {
 		return nil, err
@@ -106,10 +111,7 @@ func openBenchHouse(ctx context.Context, product, dir string) (_ *benchHouse, er
 	if h.ways, err = h.waysTo(h.small); err != nil {
 		return nil, err
 	}
-	if h.wide, err = h.waysTo(h.big); err != nil {
-		return nil, err
-	}
-	_, err = h.StartGateway(ctx, "gateway-1")
+	h.wide, err = h.waysTo(h.big)
 	return h, err
 }
 
@@ -117,6 +119,9 @@ func (h *benchHouse) close() error {
 	var problems []error
 	for _, c := range h.conns {
 		problems = append(problems, c.Close())
+	}
+	for _, t := range h.web {
+		t.CloseIdleConnections()
 	}
 	for _, p := range h.processes {
 		problems = append(problems, p.stop())
@@ -135,30 +140,40 @@ func (h *benchHouse) close() error {
 	return errors.Join(problems...)
 }
 
-// node starts a fake worker that keeps no log and makes it known and pinned.
+// node starts a fake worker and makes it known and pinned.
 func (h *benchHouse) node(ctx context.Context, name, ip string, text []byte) (*benchNode, error) {
-	file := h.Path("nodes", name+".yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	n, err := h.startNode(name, ip, text)
+	if err != nil {
 		return nil, err
 	}
-	line, err := h.start("node", "-name", name, "-listen", ip+":0", "-ca", h.Path("pki", "talos-ca.crt"), "-ca-key", h.Path("pki", "talos-ca.key"),
-		"-config", file, "-recording", string(talosd.RecordNothing), "-platform", "metal", "-uuid", "4c4c4544-0000-4000-8000-0000000"+strconv.Itoa(len(h.processes)+10000))
-	if err != nil {
-		return nil, fmt.Errorf("starting node %s: %w", name, err)
-	}
-	var status talosd.Status
-	if err := json.Unmarshal([]byte(line), &status); err != nil {
-		return nil, fmt.Errorf("starting node %s: it said %q", name, line)
-	}
-	_, port, err := net.SplitHostPort(status.Addr)
+	_, port, err := net.SplitHostPort(n.address)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := h.Bronzeward(ctx, "olga", "machines", "add", name, "--cluster", world.Cluster, "--address", ip, "--port", port, "--role", "worker"); err != nil {
 		return nil, err
 	}
-	if _, err := h.Bronzeward(ctx, "olga", "machines", "pin", name); err != nil {
+	_, err = h.Bronzeward(ctx, "olga", "machines", "pin", name)
+	return n, err
+}
+
+// startNode starts a fake worker that keeps no log; more are further flags.
+func (h *benchHouse) startNode(name, ip string, text []byte, more ...string) (*benchNode, error) {
+	file := h.Path("nodes", name+".yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
+	}
+	args := append([]string{
+		"node", "-name", name, "-listen", ip + ":0", "-ca", h.Path("pki", "talos-ca.crt"), "-ca-key", h.Path("pki", "talos-ca.key"),
+		"-config", file, "-recording", string(talosd.RecordNothing), "-platform", "metal", "-uuid", "4c4c4544-0000-4000-8000-0000000" + strconv.Itoa(len(h.processes)+10000),
+	}, more...)
+	line, err := h.start(args...)
+	if err != nil {
+		return nil, fmt.Errorf("starting node %s: %w", name, err)
+	}
+	var status talosd.Status
+	if err := json.Unmarshal([]byte(line), &status); err != nil {
+		return nil, fmt.Errorf("starting node %s: it said %q", name, line)
 	}
 	return &benchNode{name: name, address: status.Addr, text: text}, nil
 }
@@ -204,57 +219,4 @@ func (h *benchHouse) waysTo(n *benchNode) ([]benchWay, error) {
 		{name: wayProxy, dial: dialer(proxy, toProxy)},
 		{name: wayGate, dial: dialer(h.Endpoint, person), md: metadata.Pairs("node", n.name)},
 	}, nil
-}
-
-// benchProcess is this program running as something else.
-type benchProcess struct {
-	cmd  *exec.Cmd
-	done chan error // one value
-}
-
-// start runs this program and gives the first line it prints.
-func (h *benchHouse) start(args ...string) (string, error) {
-	cmd, err := selfCommand(args...)
-	if err != nil {
-		return "", err
-	}
-	log, err := os.Create(filepath.Join(h.Dir, "bench-"+args[0]+strconv.Itoa(len(h.processes))+".log"))
-	if err != nil {
-		return "", err
-	}
-	defer log.Close()
-	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", err
-	}
-	if err := cmd.Start(); err != nil {
-		return "", err
-	}
-	p := &benchProcess{cmd: cmd, done: make(chan error, 1)}
-	h.processes = append(h.processes, p)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	go func() {
-		_, _ = io.Copy(io.Discard, out)
-		p.done <- cmd.Wait()
-	}()
-	if err != nil {
-		said, _ := os.ReadFile(log.Name())
-		return "", fmt.Errorf("it ended without a word: %w\n%s", err, said)
-	}
-	return line[:len(line)-1], nil
-}
-
-// stop asks the process to end and waits for it.
-func (p *benchProcess) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case err := <-p.done:
-		return err
-	case <-time.After(10 * time.Second):
-		return errors.Join(errors.New("a process of the load program did not end within 10 s"), p.cmd.Process.Kill(), <-p.done)
-	}
 }

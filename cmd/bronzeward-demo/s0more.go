@@ -97,11 +97,11 @@ func s0Revoked(ctx context.Context, s *stage, w *world.World, _ *pgx.Conn) error
 	if err != nil {
 		return err
 	}
-	if _, err := w.Bronzeward(ctx, "olga", "identities", "revoke", "--issuer", w.PeopleIssuer(), "--subject", "otto", "--reason", "scenario"); err == nil {
+	if _, err := w.Bronzeward(ctx, "olga", "identities", "revoke", "--issuer", w.PeopleIssuer(), "--subject", "otto", "--reason", "scenario", "--yes"); err == nil {
 		return errors.New("an operator revoked a person")
 	}
 	s.did("control: an operator may not revoke people")
-	if _, err := w.Bronzeward(ctx, "rhea", "identities", "revoke", "--issuer", w.PeopleIssuer(), "--subject", "otto", "--reason", "scenario"); err != nil {
+	if _, err := w.Bronzeward(ctx, "rhea", "identities", "revoke", "--issuer", w.PeopleIssuer(), "--subject", "otto", "--reason", "scenario", "--yes"); err != nil {
 		return err
 	}
 	for _, endpoint := range []string{w.Endpoint, second.Endpoint} {

@@ -193,9 +193,8 @@ func (p *play) revokeDuring(ctx context.Context, spender string, locked bool, re
 		return false, fmt.Errorf("the apply that was being decided was sent %d times: %w\n%s", n, went.err, went.out)
 	}
 	if locked {
-		if s := <-revoke; s.err == nil {
-			return false, fmt.Errorf("the approval of a spent change was revoked:\n%s", s.out)
-		}
+		<-revoke // refused once the attempt has ended, and otherwise too late to stop it: see the change
+		return false, p.state(ctx, id, "spent")
 	}
 	return early, nil
 }

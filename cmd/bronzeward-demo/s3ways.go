@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -151,7 +152,7 @@ func (p *play) edited(ctx context.Context) error {
 		return err
 	}
 	out, err = p.w.Bronzeward(ctx, "vera", "changes", "apply", id)
-	if err := p.refused("an apply by a viewer", out, err, "DENIED BW-METHODS-009"); err != nil {
+	if err := p.refused("an apply by a viewer", out, err, "DENIED BW-ACT-003"); err != nil {
 		return err
 	}
 	if out, err := p.w.Bronzeward(ctx, "otto", "changes", "apply", id); err != nil {
@@ -165,31 +166,64 @@ func (p *play) edited(ctx context.Context) error {
 	return nil
 }
 
-// set proposes for two machines without talosctl, approves both in one act and applies them.
+// set proposes for two machines without talosctl, approves both in one act by the digest the
+// set was shown with, and applies them. What another operator adds to the set is not in it.
 func (p *play) set(ctx context.Context) error {
 	file, err := p.config("worker-2")
 	if err != nil {
 		return err
 	}
-	if _, err := p.w.Bronzeward(ctx, "olga", "changes", "submit", "-n", "worker-2,worker-3", "--set", "labels", "-f", file); err != nil {
+	if out, err := p.w.Bronzeward(ctx, "olga", "changes", "submit", "-n", "worker-2,worker-3", "--set", "labels", "-f", file); err != nil {
+		return fmt.Errorf("proposing a set: %w\n%s", err, out)
+	}
+	shown, err := p.w.Bronzeward(ctx, "ada", "changes", "show", "--set", "labels")
+	if err != nil {
+		return fmt.Errorf("looking at a set: %w\n%s", err, shown)
+	}
+	digest := regexp.MustCompile(`set-sha256:[0-9a-f]{64}`).FindString(shown)
+	if digest == "" {
+		return fmt.Errorf("a set is shown without its digest:\n%s", shown)
+	}
+	other, err := p.config("worker-2")
+	if err != nil {
 		return err
 	}
-	if out, err := p.w.Bronzeward(ctx, "ada", "changes", "approve", "--set", "labels", "--yes"); err != nil {
-		return fmt.Errorf("approving a set: %w\n%s", err, out)
+	added, err := p.w.Bronzeward(ctx, "otto", "changes", "submit", "-n", "worker-2", "--set", "labels", "-f", other)
+	if err != nil {
+		return fmt.Errorf("adding to another's set: %w\n%s", err, added)
+	}
+	out, err := p.w.Bronzeward(ctx, "ada", "changes", "approve", "--set", "labels", "--digest", digest)
+	if err := p.refused("approving a set that another operator added to", out, err, "nothing was approved", changeID.FindString(added), "otto", "--requester"); err != nil {
+		return err
 	}
 	var acts, moments int
-	err = p.db.QueryRow(ctx, `select count(*), count(distinct a.at) from control.approvals a
-		join control.changes c on c.id = a.change_id where c.set_name = 'labels'`).Scan(&acts, &moments)
-	if err != nil {
+	count := func() error {
+		return p.db.QueryRow(ctx, `select count(*), count(distinct a.at) from control.approvals a
+			join control.changes c on c.id = a.change_id where c.set_name = 'labels'`).Scan(&acts, &moments)
+	}
+	if err := count(); err != nil {
+		return err
+	}
+	if acts != 0 {
+		return fmt.Errorf("a set that is not as it was shown got %d approvals", acts)
+	}
+	p.did("control: a change that another operator adds to a set after it was shown makes its digest approve nothing")
+	if out, err := p.w.Bronzeward(ctx, "ada", "changes", "approve", "--set", "labels", "--requester", "olga", "--digest", digest); err != nil {
+		return fmt.Errorf("approving a set: %w\n%s", err, out)
+	}
+	if err := count(); err != nil {
 		return err
 	}
 	if acts != 2 || moments != 1 {
 		return fmt.Errorf("a set of two has %d approvals of %d moments", acts, moments)
 	}
-	if out, err := p.w.Bronzeward(ctx, "olga", "changes", "apply", "--set", "labels"); err != nil {
+	if err := p.state(ctx, changeID.FindString(added), "waiting"); err != nil {
+		return err
+	}
+	if out, err := p.w.Bronzeward(ctx, "olga", "changes", "apply", "--set", "labels", "--requester", "olga"); err != nil {
 		return fmt.Errorf("applying a set: %w\n%s", err, out)
 	}
-	p.did("two machines proposed as a set, approved in one transaction, applied one after the other")
+	p.did("two machines proposed as a set, approved in one transaction by its digest, applied one after the other")
 	return nil
 }
 

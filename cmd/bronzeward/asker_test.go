@@ -38,7 +38,7 @@ func TestARequestIsSentAgainUnderTheSameKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStub(t)
 			s.on("POST /identity-revocations", row.answers...)
-			got := runProgram(t, "identities", "revoke", "--issuer", "i", "--subject", "otto", "--reason", "r")
+			got := runProgram(t, "identities", "revoke", "--issuer", "i", "--subject", "otto", "--reason", "r", "--yes")
 			seen := s.requests()
 			if got.code != row.code || len(seen) != row.came {
 				t.Fatalf("code %d after %d requests, want %d after %d\n%s", got.code, len(seen), row.code, row.came, got.errOut)

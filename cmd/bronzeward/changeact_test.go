@@ -36,74 +36,6 @@ func posted[T any](t *testing.T, s *stub, path string) []T {
 	return out
 }
 
-// withSet makes a stub know a set of two waiting changes, newest first as the API lists them.
-func withSet(t *testing.T) *stub {
-	t.Helper()
-	s := newStub(t)
-	one, two := oneChange(), otherChange()
-	s.on("GET /changes", gives(http.StatusOK, api.ChangeList{Items: []api.Change{two, one}}))
-	s.on("GET /whoami", gives(http.StatusOK, api.Caller{Subject: "abel", Issuer: stubIssuer}))
-	for _, c := range []api.Change{one, two} {
-		s.on("GET /changes/"+c.ID, gives(http.StatusOK, c))
-		s.on("GET /changes/"+c.ID+"/diff", gives(http.StatusOK, diffOf(c)))
-	}
-	s.on("POST /changes/{id}/approvals", func(w http.ResponseWriter, r *http.Request) {
-		v := one.Approvals[0]
-		v.ChangeID, v.Self = r.PathValue("id"), []string{}
-		gives(http.StatusCreated, api.ApprovalList{Items: []api.Approval{v}})(w, r)
-	})
-	return s
-}
-
-func TestASetIsApprovedByEveryDigestThatWasShown(t *testing.T) {
-	s := withSet(t)
-	got := runProgram(t, "changes", "approve", "--set", "roll out", "--yes", "--comment", "fine")
-	if got.code != exitOK {
-		t.Fatalf("code %d\n%s", got.code, got.errOut)
-	}
-	golden(t, "approve-set", got)
-	want := []api.NewApproval{{Digest: digestOne, Comment: new("fine"), Also: &[]api.AlsoApproved{{ID: changeTwo, Digest: digestTwo}}}}
-	if diff := cmp.Diff(want, posted[api.NewApproval](t, s, "/changes/"+changeOne+"/approvals")); diff != "" {
-		t.Errorf("approved (-want +got):\n%s", diff)
-	}
-}
-
-func TestWhatIsApprovedAlreadyIsLeftOutOfASet(t *testing.T) {
-	s := withSet(t)
-	s.mux = http.NewServeMux()
-	s.on("GET /whoami", gives(http.StatusOK, api.Caller{Subject: "vera", Issuer: stubIssuer}))
-	s.on("GET /changes", gives(http.StatusOK, api.ChangeList{Items: []api.Change{otherChange(), oneChange()}}), gives(http.StatusOK, api.ChangeList{Items: []api.Change{oneChange()}}))
-	s.on("GET /changes/{id}/diff", gives(http.StatusOK, diffOf(otherChange())))
-	s.on("GET /changes/{id}", gives(http.StatusOK, otherChange()))
-	s.on("POST /changes/"+changeTwo+"/approvals", gives(http.StatusCreated, api.ApprovalList{Items: []api.Approval{}}))
-	got := runProgram(t, "changes", "approve", "--set", "roll out", "--yes")
-	if got.code != exitOK || !strings.Contains(got.errOut, "you have approved 1 of the 2 live changes") {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
-	}
-	if want := []api.NewApproval{{Digest: digestTwo}}; !cmp.Equal(want, posted[api.NewApproval](t, s, "/changes/"+changeTwo+"/approvals")) {
-		t.Errorf("approved %+v", s.requests())
-	}
-	if got := runProgram(t, "changes", "approve", "--set", "roll out", "--yes"); got.code != exitFailed || !strings.Contains(got.errOut, "all 1 live changes") {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
-	}
-}
-
-// Another digest in the difference than in the list: what was shown is not what would be
-// approved.
-func TestTwoDigestsOfOneChangeAreNotApproved(t *testing.T) {
-	s := withSet(t)
-	other := otherChange()
-	other.Digest = "hmac-sha256:k1:3333"
-	s.mux = http.NewServeMux()
-	s.on("GET /changes", gives(http.StatusOK, api.ChangeList{Items: []api.Change{other}}))
-	s.on("GET /whoami", gives(http.StatusOK, api.Caller{}))
-	s.on("GET /changes/{id}/diff", gives(http.StatusOK, diffOf(otherChange())))
-	got := runProgram(t, "changes", "approve", "--set", "roll out", "--yes")
-	if got.code != exitFailed || len(posted[api.NewApproval](t, s, "/changes/"+changeTwo+"/approvals")) != 0 {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
-	}
-}
-
 func TestWhoApprovesHasLooked(t *testing.T) {
 	for name, row := range map[string]struct {
 		args     []string
@@ -115,17 +47,26 @@ func TestWhoApprovesHasLooked(t *testing.T) {
 	}{
 		"by the digest":                {args: []string{changeOne, "--digest", digestOne}, approved: 1},
 		"nobody is there":              {args: []string{changeOne}, code: exitUsage, says: "name the digest you looked at"},
-		"nobody is there, for a set":   {args: []string{"--set", "x"}, code: exitUsage, says: "--yes"},
-		"yes, unseen":                  {args: []string{changeOne, "--yes"}, code: exitUsage, says: "--yes goes with --set"},
+		"nobody is there, for a set":   {args: []string{"--set", "x y"}, code: exitUsage, says: "try: bronzeward changes show --set 'x y'\n"},
+		"yes, unseen":                  {args: []string{changeOne, "--yes"}, code: exitUsage, says: "--yes would approve what nobody looked at"},
+		"yes to a set, unseen":         {args: []string{"--set", "x", "--yes"}, code: exitUsage, says: "--yes would approve what nobody looked at"},
+		"yes to a set, with a digest":  {args: []string{"--set", "x", "-y", "--digest", digestBoth}, code: exitUsage, says: "--yes would approve what nobody looked at"},
+		"yes to a set, on a terminal":  {args: []string{"--set", "x", "-y"}, there: true, typed: "yes\n", code: exitUsage, says: "--yes would approve what nobody looked at"},
 		"a change and a set":           {args: []string{changeOne, "--set", "x"}, code: exitUsage, says: "name one change"},
-		"a set by one digest":          {args: []string{"--set", "x", "--digest", digestOne}, code: exitUsage, says: "a set is shown"},
+		"a set by a change's digest":   {args: []string{"--set", "x", "--digest", digestOne}, code: exitUsage, says: "--digest is no set's"},
+		"a set by half a digest":       {args: []string{"--set", "x", "--digest", digestBoth[:40]}, code: exitUsage, says: "--digest is no set's"},
+		"a change by a set's digest":   {args: []string{changeOne, "--digest", digestBoth}, code: exitUsage, says: "--digest is a set's"},
+		"a requester without a set":    {args: []string{changeOne, "--digest", digestOne, "--requester", "olga"}, code: exitUsage, says: "it goes with --set"},
+		"an issuer of nobody":          {args: []string{"--set", "x", "--digest", digestBoth, "--requester-issuer", "i"}, code: exitUsage, says: "give both"},
+		"a set by its digest":          {args: []string{"--set", "x", "--digest", digestBoth}, approved: 1},
 		"shown, and yes typed":         {args: []string{changeOne}, there: true, typed: "yes\n", approved: 1, says: `machine.nodeLabels.zone: (none) -> "a"`},
 		"shown, and y typed":           {args: []string{changeOne}, there: true, typed: "y\n", code: exitFailed, says: "nothing was done"},
 		"shown, and the terminal ends": {args: []string{changeOne}, there: true, code: exitFailed, says: "nothing was done"},
 		"a set, and yes typed":         {args: []string{"--set", "x"}, there: true, typed: "yes\n", approved: 1, says: "each of these 2 machines"},
+		"a set, and no typed":          {args: []string{"--set", "x"}, there: true, typed: "no\n", code: exitFailed, says: "nothing was done"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := withSet(t)
+			s := withSet(t, otherChange(), oneChange())
 			got := runAt(t.Context(), console{in: strings.NewReader(row.typed), interactive: row.there}, append([]string{"changes", "approve"}, row.args...)...)
 			n := len(posted[api.NewApproval](t, s, "/changes/"+changeOne+"/approvals"))
 			if got.code != row.code || n != row.approved || !strings.Contains(got.errOut, row.says) {
@@ -136,7 +77,7 @@ func TestWhoApprovesHasLooked(t *testing.T) {
 }
 
 func TestAQuestionEndsWithTheCommand(t *testing.T) {
-	s := withSet(t)
+	s := withSet(t, otherChange(), oneChange())
 	r, w := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	s.mux = http.NewServeMux()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,14 +14,16 @@ type changesApplyCmd struct {
 	clientFlags
 	waitFlags
 	ID  string `arg:"" optional:"" help:"Change id, chg_…"`
-	Set string `placeholder:"NAME" help:"Apply all live changes of this set, one machine at a time; stop at the first that does not complete."`
+	Set string `placeholder:"NAME" help:"Apply the approved changes of this set, those of one requester, one machine at a time; stop at the first that does not complete."`
+
+	requesterFlags
 }
 
 func (p *changesApplyCmd) Run(ctx context.Context, g *globals) error {
 	if (p.ID == "") == (p.Set == "") {
 		return usageError{errors.New("name one change by its id, or a set with --set")}
 	}
-	if err := p.check(); err != nil {
+	if err := errors.Join(p.check(), p.checkRequester(p.Set)); err != nil {
 		return err
 	}
 	a, err := p.open(g)
@@ -30,51 +31,46 @@ func (p *changesApplyCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	defer a.close()
-	changes, err := a.toApply(ctx, p.ID, p.Set)
+	changes, err := a.toApply(ctx, p)
 	if err != nil {
 		return err
 	}
 	return a.applyAll(ctx, changes, p.waitFlags, p.Set != "")
 }
 
-// toApply is the change with this id, or the live ones of a set, oldest first.
-func (a *apiClient) toApply(ctx context.Context, id, set string) ([]api.Change, error) {
-	if set != "" {
-		return a.liveOfSet(ctx, set)
+// toApply is the change with this id, or the live ones of one requester in a set, oldest first.
+func (a *apiClient) toApply(ctx context.Context, p *changesApplyCmd) ([]api.Change, error) {
+	if p.Set == "" {
+		one, _, err := received[api.Change](a.GetChange(ctx, p.ID, nil))
+		return []api.Change{one}, err
 	}
-	one, _, err := received[api.Change](a.GetChange(ctx, id, nil))
-	return []api.Change{one}, err
-}
-
-// liveOfSet gives the live changes of a set, oldest first. There is at least one.
-func (a *apiClient) liveOfSet(ctx context.Context, set string) ([]api.Change, error) {
-	params := api.ListChangesParams{Set: &set, State: &[]api.ChangeStateFilter{api.ChangeStateFilterLive}}
-	all, _, err := collect(0, "", func(limit int, cursor *string) ([]api.Change, string, error) {
-		params.Limit, params.Cursor = &limit, cursor
-		page, _, err := received[api.ChangeList](a.ListChanges(ctx, &params))
-		return page.Items, page.Next, err
-	})
+	live, _, err := a.liveOfSet(ctx, p.Set)
 	if err != nil {
 		return nil, err
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("set %s has no live change\ntry: bronzeward changes list --set %s", ascii(set), shellWord(set))
+	if err := p.onePart(p.Set, live, "nothing was applied"); err != nil {
+		return nil, err
 	}
-	slices.Reverse(all)
-	return all, nil
+	asked, others := p.narrow(live)
+	a.sayLeft("left alone", p.Set, others)
+	return asked, nil
 }
 
-// applyAll applies changes one machine at a time, in their order, once all are approved, and
-// stops at the first that does not complete. It prints each as it ends; in JSON and YAML one
+// applyAll applies changes one machine at a time, in their order, and stops at the first that
+// does not complete. With a wait it begins once all are approved; without one it leaves those
+// of several that are not, and errs for them. It prints each as it ends; in JSON and YAML one
 // document at the end, a list when asList is set.
 func (a *apiClient) applyAll(ctx context.Context, changes []api.Change, wait waitFlags, asList bool) error {
+	var waiting []api.Change
 	if wait.Wait {
 		var err error
 		if changes, err = a.untilApproved(ctx, changes, wait.Timeout); err != nil {
 			return err
 		}
-	} else if err := waitingOnes(changes); err != nil && len(changes) > 1 {
-		return err // a set is not begun before all of it can be done; one change is the gateway's to refuse
+	} else if asList { // one change by its id is the gateway's to refuse
+		if changes, waiting = apart(changes); len(changes) == 0 {
+			return notYetError{errors.New("nothing was applied: " + notApproved(waiting))}
+		}
 	}
 	done := []api.Application{}
 	var stopped error
@@ -90,6 +86,12 @@ func (a *apiClient) applyAll(ctx context.Context, changes []api.Change, wait wai
 			}
 			break
 		}
+	}
+	switch {
+	case len(waiting) > 0 && stopped == nil:
+		stopped = notYetError{errors.New("left alone, " + notApproved(waiting))}
+	case len(waiting) > 0:
+		stopped = fmt.Errorf("%w\nleft alone, %s", stopped, notApproved(waiting))
 	}
 	if a.Output != "table" {
 		var value any = done
@@ -113,13 +115,21 @@ func machinesOf(changes []api.Change) string {
 	return strings.Join(out, ", ")
 }
 
-// waitingOnes is an error that names the changes that are not approved yet.
-func waitingOnes(changes []api.Change) error {
-	waiting := slices.DeleteFunc(slices.Clone(changes), func(c api.Change) bool { return c.State != api.ChangeStateWaiting })
-	if len(waiting) == 0 {
-		return nil
+// apart tells changes that are not approved yet from the others.
+func apart(changes []api.Change) (ready, waiting []api.Change) {
+	for _, c := range changes {
+		if c.State == api.ChangeStateWaiting {
+			waiting = append(waiting, c)
+		} else {
+			ready = append(ready, c)
+		}
 	}
-	return notYetError{fmt.Errorf("nothing was applied: %d of %d are not approved yet: %s\n--wait waits for them", len(waiting), len(changes), machinesOf(waiting))}
+	return ready, waiting
+}
+
+// notApproved names changes that are left because they wait for approval.
+func notApproved(waiting []api.Change) string {
+	return fmt.Sprintf("not approved yet: %s\n--wait waits for approvals", machinesOf(waiting))
 }
 
 // applyOne applies one change and says what became of it. It errs unless the attempt

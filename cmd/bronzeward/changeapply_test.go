@@ -71,6 +71,8 @@ func TestASetIsAppliedOneMachineAtATime(t *testing.T) {
 		return gives(http.StatusOK, api.ChangeList{Items: changes})
 	}
 	both := list(approved(two), approved(one))
+	odd := approved(strange())
+	narrow := []string{"--requester", one.Requester.Subject}
 	for name, row := range map[string]struct {
 		lists []http.HandlerFunc
 		args  []string
@@ -88,8 +90,30 @@ func TestASetIsAppliedOneMachineAtATime(t *testing.T) {
 			want: []string{"GET /changes", "POST /changes/ONE/applications"},
 		},
 		"one is not approved": {
-			lists: []http.HandlerFunc{list(two, approved(one))}, code: exitNotYet, says: "1 of 2 are not approved yet: worker-2",
+			lists: []http.HandlerFunc{list(two, approved(one))}, first: api.AttemptStateCompleted, code: exitNotYet, says: "left alone, not approved yet: worker-2 (" + changeTwo + ")\n--wait",
+			want: []string{"GET /changes", "POST /changes/ONE/applications"},
+		},
+		"one is not approved, and the other does not complete": {
+			lists: []http.HandlerFunc{list(two, approved(one))}, first: api.AttemptStateRejected, code: exitFailed, says: "can be applied again\nleft alone, not approved yet: worker-2",
+			want: []string{"GET /changes", "POST /changes/ONE/applications"},
+		},
+		"none is approved": {
+			lists: []http.HandlerFunc{list(two, one)}, code: exitNotYet, says: "nothing was applied: not approved yet: worker-1 (" + changeOne + "), worker-2",
 			want: []string{"GET /changes"},
+		},
+		"somebody else's is in it": {
+			lists: []http.HandlerFunc{list(odd, approved(two), approved(one))}, code: exitFailed,
+			says: "mallory of https://people.example has 1\ntry: bronzeward changes show --set 'roll out' --requester '\u043elga'\ntry: bronzeward changes show --set 'roll out' --requester mallory\nnothing was applied: name one with --requester SUBJECT",
+			want: []string{"GET /changes"},
+		},
+		"somebody else's is in it, and it is narrowed": {
+			lists: []http.HandlerFunc{list(odd, approved(two), approved(one))}, args: narrow, first: api.AttemptStateCompleted,
+			says: "left alone, asked by mallory of https://people.example: worker-3 (" + changeThree + ")\n",
+			want: []string{"GET /changes", "POST /changes/ONE/applications", "POST /changes/TWO/applications"},
+		},
+		"somebody else's is not approved, and one's own is waited for": {
+			lists: []http.HandlerFunc{list(strange(), two, approved(one)), lists(strange(), approved(two), approved(one))}, args: append([]string{"--wait"}, narrow...), first: api.AttemptStateCompleted,
+			want: []string{"GET /changes", "GET /changes", "POST /changes/ONE/applications", "POST /changes/TWO/applications"},
 		},
 		"one is not approved, and is waited for": {
 			lists: []http.HandlerFunc{list(two, approved(one)), list(two, approved(one)), both}, args: []string{"--wait"}, first: api.AttemptStateCompleted,

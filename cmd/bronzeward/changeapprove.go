@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
 	"bronzeward/gateway/httpapi/api"
 )
@@ -16,10 +16,12 @@ const mostInOneAct = 100
 type changesApproveCmd struct {
 	clientFlags
 	ID      string `arg:"" optional:"" help:"Change id, chg_…"`
-	Digest  string `help:"The digest you were shown. On a terminal it can be left out: the change is shown, and you are asked."`
-	Set     string `placeholder:"NAME" help:"Show all live changes of this set, and approve exactly those, all or none."`
-	Yes     bool   `short:"y" help:"With --set, do not ask."`
+	Digest  string `help:"The digest you were shown, of the change or of the set. On a terminal it can be left out: all is shown, and you are asked."`
+	Set     string `placeholder:"NAME" help:"Approve the live changes of this set that were shown, exactly those, all or none."`
+	Yes     bool   `short:"y" hidden:""`
 	Comment string `help:"What to say about it."`
+
+	requesterFlags
 }
 
 func (p *changesApproveCmd) Run(ctx context.Context, g *globals) error {
@@ -34,14 +36,14 @@ func (p *changesApproveCmd) Run(ctx context.Context, g *globals) error {
 	shown := []api.Change{{ID: p.ID, Digest: p.Digest}}
 	switch {
 	case p.Set != "":
-		shown, err = a.showSet(ctx, p.Set)
+		shown, err = a.ofSet(ctx, p)
 	case p.Digest == "":
 		shown, err = a.showOne(ctx, p.ID)
 	}
 	if err != nil {
 		return err
 	}
-	if p.Digest == "" && !p.Yes {
+	if p.Digest == "" {
 		question := "You approve exactly these bytes for exactly this machine."
 		if len(shown) > 1 {
 			question = fmt.Sprintf("You approve exactly these bytes for each of these %d machines.", len(shown))
@@ -58,16 +60,18 @@ func (p *changesApproveCmd) check(g *globals) error {
 	switch {
 	case (p.ID == "") == (p.Set == ""):
 		return usageError{errors.New("name one change by its id, or a set with --set")}
-	case p.Set != "" && p.Digest != "":
-		return usageError{errors.New("--digest is one change's; a set is shown, and approved by the digests shown")}
-	case p.ID != "" && p.Yes:
-		return usageError{errors.New("--yes goes with --set; one change is approved with --digest, which says what you looked at")}
-	case p.ID != "" && p.Digest == "" && !g.interactive:
+	case p.Yes:
+		return usageError{errors.New("--yes would approve what nobody looked at: give --digest with the digest that was shown, of the change or of the set")}
+	case p.Set != "" && p.Digest != "" && !setDigestForm.MatchString(p.Digest):
+		return usageError{fmt.Errorf("--digest is no set's: one is %s and 64 hexadecimal digits\ntry: bronzeward changes show --set %s", setScheme, shellWord(p.Set))}
+	case p.ID != "" && strings.HasPrefix(p.Digest, setScheme):
+		return usageError{errors.New("--digest is a set's: it goes with --set, and a change is approved by its own")}
+	case p.Digest == "" && !g.interactive && p.ID != "":
 		return usageError{fmt.Errorf("name the digest you looked at with --digest, so that nothing else is approved\ntry: bronzeward changes show %s", shellWord(p.ID))}
-	case p.Set != "" && !p.Yes && !g.interactive:
-		return usageError{errors.New("nobody is there to be asked: look at the set with `bronzeward changes list --set NAME`, and give --yes")}
+	case p.Digest == "" && !g.interactive:
+		return usageError{fmt.Errorf("name the digest of the set you looked at with --digest, so that nothing else is approved\ntry: bronzeward changes show --set %s", shellWord(p.Set))}
 	}
-	return nil
+	return p.checkRequester(p.Set)
 }
 
 func (a *apiClient) showOne(ctx context.Context, id string) ([]api.Change, error) {
@@ -83,47 +87,52 @@ func (a *apiClient) showOne(ctx context.Context, id string) ([]api.Change, error
 	return []api.Change{whole.Change}, nil
 }
 
-// showSet shows the live changes of a set that this person has not approved yet.
-func (a *apiClient) showSet(ctx context.Context, set string) ([]api.Change, error) {
-	all, err := a.liveOfSet(ctx, set)
+// ofSet gives the live changes of one requester in a set that this person has not approved
+// yet. With a digest they are those it was shown with; without one they are shown here.
+func (a *apiClient) ofSet(ctx context.Context, p *changesApproveCmd) ([]api.Change, error) {
+	live, _, err := a.liveOfSet(ctx, p.Set)
 	if err != nil {
 		return nil, err
 	}
-	me, said, err := received[api.Caller](a.Whoami(ctx))
+	if p.Digest != "" {
+		err = a.asShown(ctx, p.Set, p.requesterFlags, live, p.Digest)
+	} else {
+		err = p.onePart(p.Set, live, "nothing was approved")
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, others := p.narrow(live)
+	a.sayLeft("left alone", p.Set, others)
+	me, _, err := received[api.Caller](a.Whoami(ctx))
 	if err != nil {
 		return nil, err
 	}
 	self := api.Person{Issuer: me.Issuer, Subject: me.Subject}
-	shown := slices.DeleteFunc(slices.Clone(all), func(c api.Change) bool {
+	wanted := slices.DeleteFunc(slices.Clone(all), func(c api.Change) bool {
 		return slices.ContainsFunc(c.Approvals, func(v api.Approval) bool { return v.Approver == self && !v.Revoked })
 	})
-	switch {
-	case len(shown) == 0:
-		return nil, fmt.Errorf("you have approved all %d live changes of set %s already", len(all), ascii(set))
-	case len(shown) > mostInOneAct:
-		return nil, fmt.Errorf("set %s has %d live changes, and one act approves at most %d: approve them by id", ascii(set), len(shown), mostInOneAct)
+	switch n := len(all) - len(wanted); {
+	case len(wanted) == 0:
+		return nil, fmt.Errorf("you have approved all %d live changes of set %s already", len(all), ascii(p.Set))
+	case len(wanted) > mostInOneAct:
+		return nil, fmt.Errorf("set %s has %d live changes, and one act approves at most %d: approve them by id", ascii(p.Set), len(wanted), mostInOneAct)
+	case n > 0:
+		fmt.Fprintf(a.errOut, "you have approved %d of these %d live changes already; this is about the others\n", n, len(all))
 	}
-	if n := len(all) - len(shown); n > 0 {
-		fmt.Fprintf(a.errOut, "you have approved %d of the %d live changes of this set already; here are the others\n", n, len(all))
+	if p.Digest != "" {
+		return wanted, nil
 	}
-	defer a.busy("reading set %s", ascii(set))()
-	for i := range shown {
-		diff, _, err := received[api.ChangeDiff](a.GetChangeDiff(ctx, shown[i].ID))
-		if err != nil {
-			return nil, err
-		}
-		if diff.Digest != shown[i].Digest {
-			return nil, fmt.Errorf("change %s and its difference name two digests, %s and %s", shown[i].ID, shown[i].Digest, diff.Digest)
-		}
-		a.showOfSet(&shown[i], &diff, said.now)
+	whole, now, err := a.wholeChanges(ctx, wanted)
+	if err != nil {
+		return nil, err
 	}
-	return shown, nil
-}
-
-func (a *apiClient) showOfSet(c *api.Change, diff *api.ChangeDiff, now time.Time) {
-	fmt.Fprintf(a.errOut, "%s: change %s, asked by %s, mode %s, good for %s\n  digest %s\n", c.Machine, c.ID, person(c.Requester), c.Mode, goodFor(c, now), c.Digest)
-	showDiff(a.errOut, diff)
-	fmt.Fprintln(a.errOut)
+	for i := range whole {
+		describeChange(a.errOut, &whole[i], now)
+		fmt.Fprintln(a.errOut)
+		wanted[i] = whole[i].Change // what is approved is what was shown
+	}
+	return wanted, nil
 }
 
 // approve approves these changes by the digests they were shown with, all or none, and says
@@ -168,7 +177,7 @@ func (a *apiClient) afterwards(ctx context.Context, changes []api.Change) map[st
 		}
 		return out
 	}
-	page, _, err := received[api.ChangeList](a.ListChanges(ctx, &api.ListChangesParams{Set: &changes[0].Set, Limit: new(mostPage)}))
+	page, _, err := received[api.ChangeList](a.ListChanges(ctx, pageOf(changes)))
 	for _, c := range page.Items {
 		out[c.ID] = c
 	}

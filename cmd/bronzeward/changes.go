@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"bronzeward/gateway/httpapi/api"
@@ -10,13 +11,13 @@ import (
 
 type changesCmd struct {
 	List    changesListCmd    `cmd:"" help:"List changes, newest first." aliases:"ls"`
-	Show    changesShowCmd    `cmd:"" help:"Show one change: who, what, what would change, who approved it, and what to do next."`
+	Show    changesShowCmd    `cmd:"" help:"Show one change, or all live ones of a set: who, what, what would change, who approved it, and what to do next."`
 	Diff    changesDiffCmd    `cmd:"" help:"Show what a change would change, by path."`
 	Submit  changesSubmitCmd  `cmd:"" help:"Propose a configuration for one machine, or for several as a set."`
-	Approve changesApproveCmd `cmd:"" help:"Approve exactly the change that was shown, or all live ones of a set in one act."`
+	Approve changesApproveCmd `cmd:"" help:"Approve exactly the change that was shown, or the set that was shown in one act."`
 	Reject  changesRejectCmd  `cmd:"" help:"Reject a change for good."`
 	Cancel  changesCancelCmd  `cmd:"" help:"Take a change back for good."`
-	Apply   changesApplyCmd   `cmd:"" help:"Apply an approved change: the gateway sends the sealed bytes."`
+	Apply   changesApplyCmd   `cmd:"" help:"Apply an approved change, or one requester's of a set: the gateway sends the sealed bytes."`
 }
 
 type changesListCmd struct {
@@ -24,7 +25,7 @@ type changesListCmd struct {
 	State   []string `enum:"live,waiting,approved,spent,superseded,cancelled,rejected,expired,revoked" help:"Only changes in this state; repeat for several. live is waiting and approved."`
 	Live    bool     `help:"Only live changes: waiting and approved ones."`
 	Machine string   `short:"m" help:"Only changes of this machine."`
-	Set     string   `placeholder:"NAME" help:"Only changes of this set."`
+	Set     string   `placeholder:"NAME" help:"Only changes of this set; where all its live ones are listed, their digest is printed, too."`
 	Mine    bool     `help:"Only changes you asked for."`
 	Watch   bool     `short:"w" help:"Go on printing what is new or changed, until Ctrl-C."`
 	Limit   int      `default:"50" help:"At most this many; with --watch up to 500."`
@@ -66,7 +67,27 @@ func (l *changesListCmd) Run(ctx context.Context, g *globals) error {
 		}
 	})
 	g.more(len(all), "no change matches", next)
+	if l.Set != "" {
+		l.digests(g, all, next)
+	}
 	return err
+}
+
+// digests prints the digest of what each requester has live in the set, where all of that
+// stands in the list: nothing is approved by it that was not shown.
+func (l *changesListCmd) digests(g *globals, all []api.Change, next string) {
+	states := slices.Concat(l.State, []string{})
+	if l.Live || len(states) == 0 {
+		states = append(states, "live")
+	}
+	both := slices.Contains(states, "live") || slices.Contains(states, "waiting") && slices.Contains(states, "approved")
+	if l.Machine != "" || l.After != "" || next != "" || !both {
+		fmt.Fprintf(g.errOut, "this may not be all of the set; to look at all of it: bronzeward changes show --set %s\n", shellWord(l.Set))
+		return
+	}
+	for _, p := range partsOf(l.Set, slices.DeleteFunc(slices.Clone(all), func(c api.Change) bool { return !live(&c) })) {
+		fmt.Fprintln(g.errOut, p.line())
+	}
 }
 
 // params is what to ask for; to know whose changes are one's own, the gateway is asked.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,15 +14,27 @@ import (
 
 type changesShowCmd struct {
 	clientFlags
-	ID string `arg:"" help:"Change id, chg_…"`
+	ID  string `arg:"" optional:"" help:"Change id, chg_…"`
+	Set string `placeholder:"NAME" help:"Show every live change of this set, its digest, and how it is approved."`
+
+	requesterFlags
 }
 
 func (s *changesShowCmd) Run(ctx context.Context, g *globals) error {
+	if (s.ID == "") == (s.Set == "") {
+		return usageError{errors.New("name one change by its id, or a set with --set")}
+	}
+	if err := s.checkRequester(s.Set); err != nil {
+		return err
+	}
 	a, err := s.open(g)
 	if err != nil {
 		return err
 	}
 	defer a.close()
+	if s.Set != "" {
+		return a.showSet(ctx, s.Set, s.requesterFlags)
+	}
 	whole, now, err := a.wholeChange(ctx, s.ID)
 	if err != nil {
 		return err
@@ -48,11 +61,20 @@ func (a *apiClient) wholeChange(ctx context.Context, id string) (wholeChange, ti
 		return w, said.now, err
 	}
 	w.Diff, _, err = received[api.ChangeDiff](a.GetChangeDiff(ctx, id))
+	if err == nil && w.Diff.Digest != w.Digest {
+		err = fmt.Errorf("change %s and its difference name two digests; what would be changed is not shown, and not approved", id)
+	}
 	return w, said.now, err
 }
 
-// showChange prints a change for a person.
+// showChange prints a change for a person, and what can be done with it.
 func showChange(w io.Writer, c *wholeChange, now time.Time) {
+	describeChange(w, c, now)
+	showNext(w, nextOf(&c.Change))
+}
+
+// describeChange prints a change for a person.
+func describeChange(w io.Writer, c *wholeChange, now time.Time) {
 	fmt.Fprintf(w, "%s\n\n", headline(&c.Change))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(label, value string) {
@@ -91,7 +113,6 @@ func showChange(w io.Writer, c *wholeChange, now time.Time) {
 		fmt.Fprintf(w, "  %s  %s\n", c.Approvals[i].ID, oneLine(approval(&c.Approvals[i])))
 	}
 	showDiff(w, &c.Diff)
-	showNext(w, &c.Change)
 }
 
 // headline says where a change stands.
@@ -162,28 +183,31 @@ func sealedText(c *api.Change) string {
 	return fmt.Sprintf("%d, sealed", c.Size)
 }
 
-// showNext says what can be done, ready to be copied.
-func showNext(w io.Writer, c *api.Change) {
-	var steps []string
+// nextOf is what can be done with a change, ready to be copied.
+func nextOf(c *api.Change) []string {
 	switch c.State {
 	case api.ChangeStateWaiting:
-		steps = []string{
+		steps := []string{
 			fmt.Sprintf("bronzeward changes approve %s --digest %s", c.ID, c.Digest),
 			fmt.Sprintf("bronzeward changes reject %s --reason TEXT", c.ID),
 		}
 		if c.Set != "" {
-			steps = append(steps, "bronzeward changes approve --set "+shellWord(c.Set))
+			steps = append(steps, "bronzeward changes show --set "+shellWord(c.Set))
 		}
+		return steps
 	case api.ChangeStateApproved:
-		steps = []string{"bronzeward changes apply " + c.ID}
+		steps := []string{"bronzeward changes apply " + c.ID}
 		if c.Set != "" {
-			steps = append(steps, "bronzeward changes apply --set "+shellWord(c.Set))
+			steps = append(steps, "bronzeward changes apply "+setPart{set: c.Set, requester: c.Requester}.flags())
 		}
+		return steps
 	case api.ChangeStateSpent:
-		steps = []string{"bronzeward attempts show " + c.AttemptID}
-	default:
-		steps = []string{fmt.Sprintf("bronzeward changes submit -n %s -f FILE", shellWord(c.Machine))}
+		return []string{"bronzeward attempts show " + c.AttemptID}
 	}
+	return []string{fmt.Sprintf("bronzeward changes submit -n %s -f FILE", shellWord(c.Machine))}
+}
+
+func showNext(w io.Writer, steps []string) {
 	fmt.Fprintln(w, "\nnext")
 	for _, s := range steps {
 		fmt.Fprintf(w, "  %s\n", s)

@@ -65,7 +65,7 @@ func (s *changesSubmitCmd) Run(ctx context.Context, g *globals) error {
 		return a.applyAll(ctx, captured, s.waitFlags, s.Set != "")
 	}
 	if len(captured) > 1 && g.Output == "table" {
-		fmt.Fprintf(g.out, "next: bronzeward changes list --set %s\n", shellWord(s.Set))
+		fmt.Fprintf(g.out, "next: bronzeward changes show --set %s\n", shellWord(s.Set))
 	}
 	return nil
 }
@@ -115,6 +115,9 @@ func (a *apiClient) submit(ctx context.Context, one api.NewChange, next bool) (a
 		what = "there already, with these very bytes"
 	}
 	fmt.Fprintf(a.out, "change %s for %s is %s (decision %s)\n", c.ID, c.Machine, what, said.decision)
+	if said.status == http.StatusOK {
+		fmt.Fprintf(a.out, "  asked by %s%s\n", person(c.Requester), inSet(&c))
+	}
 	fmt.Fprintf(a.out, "  values changed: %d; %s\n", c.ChangesCount, needs(&c, said.now))
 	if !next {
 		return c, nil
@@ -125,6 +128,14 @@ func (a *apiClient) submit(ctx context.Context, one api.NewChange, next bool) (a
 	}
 	fmt.Fprintf(a.out, "  next: bronzeward changes %s %s\n", step, c.ID)
 	return c, nil
+}
+
+// inSet says which set a change is in; nothing when it is in none.
+func inSet(c *api.Change) string {
+	if c.Set == "" {
+		return ""
+	}
+	return ", in set " + ascii(c.Set)
 }
 
 // needs says what a live change waits for, and how long.

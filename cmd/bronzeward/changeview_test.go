@@ -110,7 +110,7 @@ func TestAListIsAskedForAsItsFlagsSay(t *testing.T) {
 	if query := strings.ReplaceAll(seen[len(seen)-1].query, "+", "%20"); query != want {
 		t.Errorf("asked for %s\nwant %s", query, want)
 	}
-	if got.errOut != "more: --after c2\n" {
+	if want := "more: --after c2\nthis may not be all of the set; to look at all of it: bronzeward changes show --set 'a b'\n"; got.errOut != want {
 		t.Errorf("said %q", got.errOut)
 	}
 }

@@ -36,7 +36,7 @@ func (a *apiClient) untilApproved(ctx context.Context, changes []api.Change, tim
 	}
 	look := a.lookAtOne(changes[0].ID)
 	if len(changes) > 1 {
-		look = a.lookAtPage(api.ListChangesParams{Set: &changes[0].Set, Limit: new(mostPage)})
+		look = a.lookAtPage(*pageOf(changes))
 	}
 	bounded := ctx
 	if timeout > 0 {
@@ -72,6 +72,16 @@ func (a *apiClient) untilApproved(ctx context.Context, changes []api.Change, tim
 		err = fmt.Errorf("%w\n%s", err, left)
 	}
 	return nil, err
+}
+
+// pageOf asks for the newest changes of the set that these are of; only for those of their
+// requester when that is one, so that nobody else's fill the page.
+func pageOf(changes []api.Change) *api.ListChangesParams {
+	out := api.ListChangesParams{Set: &changes[0].Set, Limit: new(mostPage)}
+	if len(partsOf(changes[0].Set, changes)) == 1 {
+		out.Requester, out.RequesterIssuer = &changes[0].Requester.Subject, &changes[0].Requester.Issuer
+	}
+	return &out
 }
 
 func allApproved(changes []api.Change) bool {
@@ -111,7 +121,9 @@ func goesOn(changes []api.Change) string {
 		}
 	}
 	if len(changes) > 1 && len(lines) > 0 {
-		lines = append(lines, "try: bronzeward changes apply --set "+shellWord(changes[0].Set)+" --wait")
+		for _, p := range partsOf(changes[0].Set, changes) {
+			lines = append(lines, "try: bronzeward changes apply "+p.flags()+" --wait")
+		}
 	}
 	return strings.Join(lines, "\n")
 }

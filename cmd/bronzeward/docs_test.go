@@ -251,7 +251,7 @@ func TestEveryMetricAndReadyFieldIsExplained(t *testing.T) {
 
 	ready := sources(t, "ready.go", "gateway", "cmd/bronzeward") + sources(t, "house.go", "gateway/httpapi")
 	fields := found(`"([a-z_]+)":`, between(t, ready, "\treturn map[string]any{", "\t}, problems"))
-	fields = append(fields, found(`state\["([a-z_]+)"\]`, ready)...)
+	fields = append(fields, found(`(?:state|body)\["([a-z_]+)"\]`, ready)...)
 	same(t, "fields of /readyz", fields, cells(between(t, text, "## Readiness", "## Metrics")))
 }
 

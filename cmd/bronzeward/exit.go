@@ -50,6 +50,11 @@ func (e notYetError) Unwrap() error { return e.error }
 // errChanged ends with exitChanged; its words were printed already.
 var errChanged = errors.New("problems found")
 
+// changedError says that what somebody looked at is not what there is now.
+type changedError struct{ error }
+
+func (e changedError) Unwrap() error { return e.error }
+
 // exitCode is the code a command ends with for its error.
 func exitCode(err error) int {
 	var usage usageError
@@ -59,6 +64,7 @@ func exitCode(err error) int {
 	var away unavailableError
 	var problem *problemError
 	var early notYetError
+	var changed changedError
 	switch {
 	case errors.As(err, &problem):
 		return problem.exit()
@@ -66,7 +72,7 @@ func exitCode(err error) int {
 		return exitNotYet
 	case errors.As(err, &usage), errors.Is(err, control.ErrInvalid):
 		return exitUsage
-	case errors.Is(err, errChanged):
+	case errors.Is(err, errChanged), errors.As(err, &changed):
 		return exitChanged
 	case errors.Is(err, gateway.ErrLockOut), errors.As(err, &denied), errors.As(err, &refused), errors.As(err, &act):
 		return exitDenied

@@ -148,7 +148,8 @@ func TestRevokingSomebodyAsksAPerson(t *testing.T) {
 		code  int
 		sent  int
 	}{
-		"a script":                   {sent: 1},
+		"a script":                   {code: exitUsage},
+		"a script that says --yes":   {args: []string{"--yes"}, sent: 1},
 		"a person who says yes":      {there: true, typed: "yes\n", sent: 1},
 		"a person who says no":       {there: true, typed: "no\n", code: exitFailed},
 		"a person who said --yes":    {there: true, args: []string{"--yes"}, sent: 1},

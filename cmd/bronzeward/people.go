@@ -28,9 +28,17 @@ func (i *identitiesRevokeCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	defer a.close()
-	if g.interactive && !i.Yes {
-		if err := g.confirm(ctx, fmt.Sprintf("%s loses all authority, for good: every call, approval and waiting change of theirs. Nothing undoes it.",
-			person(api.Person{Issuer: i.Issuer, Subject: i.Subject}))); err != nil {
+	switch {
+	case i.Yes:
+	case !g.interactive:
+		return usageError{errors.New("nothing undoes a revocation, and there is no terminal to ask at: say --yes")}
+	default:
+		question := fmt.Sprintf("%s loses all authority, for good: every call, approval and waiting change of theirs. Nothing undoes it.",
+			person(api.Person{Issuer: i.Issuer, Subject: i.Subject}))
+		if me, _, err := received[api.Caller](a.Whoami(ctx)); err == nil && me.Issuer == i.Issuer && me.Subject == i.Subject {
+			question += "\nThis is you: who else may revoke, account for attempts and recover?"
+		}
+		if err := g.confirm(ctx, question); err != nil {
 			return err
 		}
 	}
@@ -114,6 +122,9 @@ func (r *approvalsRevokeCmd) Run(ctx context.Context, g *globals) error {
 	done, said, err := received[api.Approval](a.RevokeApproval(ctx, r.ID, nil, api.Reason{Reason: r.Reason}))
 	if err != nil {
 		return err
+	}
+	for _, note := range done.Notes {
+		fmt.Fprintf(g.errOut, "warning: %s\n", oneLine(note))
 	}
 	return g.done(done, "approval %s of %s is revoked (decision %s)\nsee: bronzeward changes show %s\n",
 		done.ID, person(done.Approver), said.decision, done.ChangeID)

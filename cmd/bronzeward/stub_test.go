@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -146,6 +147,21 @@ func gives(status int, value any) http.HandlerFunc {
 	}
 }
 
+// lists answers GET /changes with those of these, newest first, that its query asks for by
+// state and requester.
+func lists(changes ...api.Change) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, out := r.URL.Query(), []api.Change{}
+		for _, c := range changes {
+			state := len(q["state"]) == 0 || slices.Contains(q["state"], string(c.State)) || slices.Contains(q["state"], "live") && live(&c)
+			if state && (!q.Has("requester") || q.Get("requester") == c.Requester.Subject && q.Get("requester_issuer") == c.Requester.Issuer) {
+				out = append(out, c)
+			}
+		}
+		gives(http.StatusOK, api.ChangeList{Items: out})(w, r)
+	}
+}
+
 // tagged answers with a value and its ETag.
 func tagged(tag string, value any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +206,10 @@ const (
 	changeTwo = "chg_01kb8v6d3kfq0r8mz7n2c5w9tb"
 	digestOne = "hmac-sha256:k1:1111"
 	digestTwo = "hmac-sha256:k1:2222"
-	attemptA  = "019a5c3e-7b1d-7f00-8000-00000000000a"
+	// changeThree is not olga's.
+	changeThree = "chg_01kb8v6d3kfq0r8mz7n2c5w9tc"
+	digestThree = "hmac-sha256:k1:3333"
+	attemptA    = "019a5c3e-7b1d-7f00-8000-00000000000a"
 )
 
 // oneChange is a change that waits for the second of two approvals.
@@ -215,6 +234,13 @@ func oneChange() api.Change {
 func otherChange() api.Change {
 	c := oneChange()
 	c.ID, c.Machine, c.Digest, c.Approvals, c.ApprovalsCounting, c.CreatedAt = changeTwo, "worker-2", digestTwo, []api.Approval{}, 0, c.CreatedAt.Add(time.Second)
+	return c
+}
+
+// strange is a change of the same set that somebody else asked for.
+func strange() api.Change {
+	c := otherChange()
+	c.ID, c.Machine, c.Digest, c.Requester.Subject, c.CreatedAt = changeThree, "worker-3", digestThree, "mallory", c.CreatedAt.Add(time.Second)
 	return c
 }
 

@@ -112,6 +112,9 @@ func (c *Config) newSender(r rooms) (*notify.Sender, error) {
 		}
 	}
 	cfg.Now = func() time.Time { return r.store.Snapshot().Now() }
+	if err := cfg.CheckSecrets(); err != nil {
+		return nil, usageError{fmt.Errorf("reading notify.webhook_secret_file: %w", err)}
+	}
 	return notify.New(cfg)
 }
 

@@ -78,7 +78,11 @@ func (s *Store) actOn(ctx context.Context, side authority, act Act, do func(tx p
 		receipt audit.Receipt
 		refused bool
 	)
-	err := s.inTx(ctx, func(tx pgx.Tx) (written, error) {
+	pool := s.pool
+	if side == exclusive {
+		pool = s.urgent
+	}
+	err := s.inTxOf(ctx, pool, func(tx pgx.Tx) (written, error) {
 		refused = false
 		before, err := takeOnce(ctx, tx, act.By, act.Once)
 		if err != nil {
@@ -88,10 +92,11 @@ func (s *Store) actOn(ctx context.Context, side authority, act Act, do func(tx p
 		if err != nil {
 			return written{}, err
 		}
-		if before != nil && !d.CallerRevoked {
+		no := slices.IndexFunc(d.entries, func(e audit.Entry) bool { return e.Verdict != audit.Allowed })
+		if before != nil && no < 0 && !d.CallerRevoked {
 			return written{}, before
 		}
-		if no := slices.IndexFunc(d.entries, func(e audit.Entry) bool { return e.Verdict != audit.Allowed }); no >= 0 {
+		if no >= 0 {
 			refused = true
 			d.entries = d.entries[no : no+1]
 			if before == nil { // what a revoked person did earlier stays kept

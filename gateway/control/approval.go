@@ -31,6 +31,9 @@ type Approval struct {
 	// Revoked is true when it was taken back, or its approver was revoked.
 	Revoked       bool
 	RevokedReason string
+	// SentAs is set by the act that took it back when the change was being sent already, and is
+	// the attempt that is not stopped.
+	SentAs uuid.UUID
 	// GroupsNow are the approver's by the freshest token seen; null when none was.
 	GroupsNow []string
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -156,7 +157,8 @@ const maxReason = 1000
 func validReason(reason string) bool { return len(reason) <= maxReason && printable(reason) }
 
 // RevokeApproval takes an approval of a live change back, for good. The change waits again
-// when too few are left.
+// when too few are left. An attempt that is under way is not stopped; when it changes nothing,
+// the change comes back without the approval.
 func (s *Store) RevokeApproval(ctx context.Context, id ApprovalID, reason string, act Act) (Approval, error) {
 	if reason == "" || !validReason(reason) {
 		return Approval{}, fmt.Errorf("%w: it takes a reason of at most %d printable bytes", ErrInvalid, maxReason)
@@ -169,7 +171,7 @@ func (s *Store) RevokeApproval(ctx context.Context, id ApprovalID, reason string
 	act.changes = []ChangeID{named.ChangeID}
 	_, err = s.actOn(ctx, exclusive, act, func(tx pgx.Tx, d *doing) error {
 		c := &d.changes[0]
-		if err := mayBeActedOn(c, d.Stamp); err != nil {
+		if err := mayLose(ctx, tx, c, d.Stamp); err != nil {
 			return err
 		}
 		for i := range c.Approvals {
@@ -184,11 +186,28 @@ func (s *Store) RevokeApproval(ctx context.Context, id ApprovalID, reason string
 				return err
 			}
 			out = *a
+			out.SentAs = c.AttemptID
 		}
 		act.Once.came(out)
 		return c.recount(ctx, tx, d.Now, d.Epoch, step{by: act.By, reason: "an approval was revoked: " + reason, entry: d.entries[0].ID})
 	})
 	return out, err
+}
+
+// mayLose is nil while the change is live, or may come back: its attempt is still open.
+func mayLose(ctx context.Context, tx pgx.Tx, c *Change, st Stamp) error {
+	if c.State != ChangeSpent {
+		return mayBeActedOn(c, st)
+	}
+	var a Attempt
+	err := scanAttempt(tx.QueryRow(ctx, sqlAttempt, c.AttemptID), &a)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows) || err == nil && a.State != StateOpen:
+		return NotLive(c)
+	case err != nil:
+		return sqlError("reading attempt "+c.AttemptID.String(), err)
+	}
+	return nil
 }
 
 // withdraw marks one approval as taken back.

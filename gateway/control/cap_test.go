@@ -21,7 +21,8 @@ func sized(m Machine, size int64, most int, mostBytes int64) *NewChange {
 // A caller has so many changes waiting and so many bytes in them, to the last one of each;
 // another caller has their own, and what does not wait any more does not count.
 func TestTheCapOnWaitingChanges(t *testing.T) {
-	const most, mostBytes = 3, 100
+	const most = 3
+	mostBytes := int64(100)
 	w := newWorld(t)
 	s := w.house(t, 8)
 	try := func(n int, size int64) (Change, error) {
@@ -60,7 +61,8 @@ func TestTheCapOnWaitingChanges(t *testing.T) {
 	}
 	propose(t, s, boris, sized(get(t, s, "w5"), 100, 1, 100))
 
-	// Approved, cancelled, over: each leaves room for one.
+	// Approved, cancelled, over: each leaves room for one. Their bytes count while they are kept.
+	mostBytes = 1000
 	approve(t, s, bea, first)
 	again := fits(4, 60)
 	if _, err := s.Cancel(t.Context(), last.ID, "not needed", by(anna, "changes.cancel")); err != nil {
@@ -71,6 +73,31 @@ func TestTheCapOnWaitingChanges(t *testing.T) {
 	fits(7, 60)
 	_, err = try(8, 1)
 	wantCode(t, err, "BW-CHANGE-004")
+}
+
+// Who captures and cancels again and again fills nothing: bytes count for as long as they are kept.
+func TestBytesOfEndedChangesCountWhileTheyAreKept(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	try := func(size int64) (*Change, error) {
+		adm, err := s.Admit(t.Context(), apply(get(t, s, "w1"), anna), capturing(sized(get(t, s, "w1"), size, 10, 100)))
+		return adm.Change, err
+	}
+	c, err := try(60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Cancel(t.Context(), c.ID, "not needed", by(anna, "changes.cancel")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = try(41)
+	wantCode(t, err, "BW-CHANGE-004")
+	if n, err := s.DropSealed(t.Context(), 0); n != 1 || err != nil {
+		t.Fatalf("%d dropped: %v", n, err)
+	}
+	if _, err := try(41); err != nil {
+		t.Error(err)
+	}
 }
 
 // Two captures of one caller at once, on machines of two clusters: the requester's row makes

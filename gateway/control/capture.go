@@ -87,7 +87,8 @@ func withinCap(ctx context.Context, tx pgx.Tx, n *NewChange, now time.Time, by p
 	}
 	if size+n.Size > n.MostBytes {
 		return &ChangeError{Code: "BW-CHANGE-004", Message: fmt.Sprintf(
-			"your waiting changes hold %d bytes, and %d more would be over the %d one person may have", size, n.Size, n.MostBytes), Hint: hint}
+			"your changes, ended ones for a while too, hold %d bytes, and %d more would be over the %d one person may have",
+			size, n.Size, n.MostBytes), Hint: hint}
 	}
 	return nil
 }

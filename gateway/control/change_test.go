@@ -80,6 +80,18 @@ func spendOf(t testing.TB, s *Store, p policy.Person, c Change, q policy.Quorum)
 	return adm.Attempt, err
 }
 
+// errLate is what taking an approval back comes to while its change is being sent.
+var errLate = errors.New("it is being sent already")
+
+// takeBack revokes an approval.
+func takeBack(ctx context.Context, s *Store, id ApprovalID) error {
+	a, err := s.RevokeApproval(ctx, id, "looked again", by(admin, "approvals.revoke"))
+	if err == nil && a.SentAs != uuid.Nil {
+		return errLate
+	}
+	return err
+}
+
 // approver is p as proven, one of the approvers.
 func approver(p policy.Person) Approver {
 	return Approver{Person: p, Kind: "human", Groups: []string{"approvers"}}

@@ -200,8 +200,9 @@ func (r *changeRun) withdraw() {
 	i := rapid.IntRange(0, len(r.m.given)-1).Draw(r.T, "approval")
 	id := change(r.t, r.s, r.c.ID).Approvals[i].ID
 	_, err := r.s.RevokeApproval(r.t.Context(), id, "looked again", by(admin, "approvals.revoke"))
+	sent := r.m.state == ChangeSpent && r.m.attempt == StateOpen
 	switch g := &r.m.given[i]; {
-	case !r.m.live() || r.m.over():
+	case !sent && (!r.m.live() || r.m.over()):
 		r.came(err, "BW-CHANGE-002")
 	case g.withdrawn || r.m.revoked[g.by]:
 		r.came(err, "conflict")

@@ -82,11 +82,11 @@ func (s *Store) CountWaiting(ctx context.Context) (int64, error) {
 
 // SawPerson keeps the groups somebody was seen with, unless a fresher proof was seen. It
 // decides nothing.
-func (s *Store) SawPerson(ctx context.Context, who policy.Person, kind string, groups []string, proofEnds time.Time) error {
+func (s *Store) SawPerson(ctx context.Context, who policy.Person, kind string, groups []string, issued time.Time) error {
 	if !printable(who.Issuer + who.Subject) {
 		return fmt.Errorf("%w: the person's name has bytes that are not printable", ErrInvalid)
 	}
-	if _, err := s.pool.Exec(ctx, sqlPersonSaw, who.Issuer, who.Subject, kind, append([]string{}, groups...), proofEnds); err != nil {
+	if _, err := s.pool.Exec(ctx, sqlPersonSaw, who.Issuer, who.Subject, kind, append([]string{}, groups...), issued); err != nil {
 		return unavailable("keeping the groups of a person", err)
 	}
 	return nil

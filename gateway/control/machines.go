@@ -229,6 +229,9 @@ func (s *Store) UpdateMachine(ctx context.Context, name string, u MachineUpdate,
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return sqlError(fmt.Sprintf("updating machine %q", name), err)
 		}
+		if m.Port != u.Port || !slices.Equal(m.Addresses, addresses) {
+			return overtakeAll(ctx, tx, m.ID, entry.ID, "the machine's addresses were changed")
+		}
 		return nil
 	})
 }
@@ -265,7 +268,7 @@ func (s *Store) PinMachine(ctx context.Context, name string, id Identity, repin 
 			return sqlError(fmt.Sprintf("pinning %q", name), err)
 		}
 		if m.Pinned() && m.Identity != id {
-			return overtakeAll(ctx, tx, m.ID, entry.ID)
+			return overtakeAll(ctx, tx, m.ID, entry.ID, "the machine was pinned to another identity")
 		}
 		return nil
 	})

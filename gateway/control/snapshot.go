@@ -166,7 +166,7 @@ func (s *Store) read(last *Snapshot) (*Snapshot, error) {
 	defer cancel()
 	next := &Snapshot{InstallationID: s.installation, At: s.cfg.Clock(), clock: s.cfg.Clock}
 	var now time.Time
-	err := s.pool.QueryRow(ctx, sqlConfirm).
+	err := s.watch.QueryRow(ctx, sqlConfirm).
 		Scan(&next.AuthorityVersion, &next.Epoch, &next.LiveRevision, &next.BundleCounter, &now)
 	if err != nil {
 		return nil, unavailable("reading the authority version", err)
@@ -193,7 +193,7 @@ func (s *Store) fill(ctx context.Context, last, next *Snapshot) error {
 		since, old = last.AuthorityVersion, last.revoked
 	}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, s.pool, opts, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, s.watch, opts, func(tx pgx.Tx) error {
 		var now time.Time
 		var fresh []policy.Person
 		var machines []Machine

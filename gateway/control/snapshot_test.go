@@ -155,7 +155,7 @@ func TestUnconfirmedGrowsWhileTheDatabaseIsAway(t *testing.T) {
 		c.Clock = func() time.Time { mu.Lock(); defer mu.Unlock(); return now.Add(ahead) }
 	})
 	p.shut.Store(true)
-	s.pool.Reset()
+	s.watch.Reset()
 	mu.Lock()
 	ahead = 11 * time.Second
 	mu.Unlock()

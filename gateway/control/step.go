@@ -155,8 +155,9 @@ func scheme(digest string) string {
 	return digest[:at]
 }
 
-// overtakeAll ends every live change of a locked machine: they were for another machine.
-func overtakeAll(ctx context.Context, tx pgx.Tx, machine, entry uuid.UUID) error {
+// overtakeAll ends every live change of a locked machine: they were for another machine, or
+// for the same one at another place.
+func overtakeAll(ctx context.Context, tx pgx.Tx, machine, entry uuid.UUID, reason string) error {
 	if _, err := tx.Exec(ctx, sqlChangesLockLive, machine); err != nil {
 		return sqlError("locking the machine's changes", err)
 	}
@@ -169,7 +170,7 @@ func overtakeAll(ctx context.Context, tx pgx.Tx, machine, entry uuid.UUID) error
 		return sqlError("reading the clock", err)
 	}
 	for i := range live {
-		if err := live[i].become(ctx, tx, now, step{to: ChangeSuperseded, reason: "the machine was pinned to another identity", entry: entry}); err != nil {
+		if err := live[i].become(ctx, tx, now, step{to: ChangeSuperseded, reason: reason, entry: entry}); err != nil {
 			return err
 		}
 	}

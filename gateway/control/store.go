@@ -84,11 +84,14 @@ func (c Config) withDefaults() Config {
 // Store is this process's access to intent. It is safe for concurrent use; all truth is in
 // the database, and any number of Stores may share one.
 type Store struct {
-	cfg          Config
-	pool         *pgxpool.Pool
-	log          *slog.Logger
-	generation   int64
-	installation uuid.UUID
+	cfg  Config
+	pool *pgxpool.Pool
+	// What must not queue behind everybody's work has connections of its own: taking
+	// authority away, and confirming that none was.
+	urgent, watch *pgxpool.Pool
+	log           *slog.Logger
+	generation    int64
+	installation  uuid.UUID
 
 	// stop ends the background work; done waits for it.
 	stop   context.CancelFunc
@@ -96,6 +99,37 @@ type Store struct {
 	done   sync.WaitGroup
 	reader refresher
 	hints  chan struct{}
+}
+
+// Connections besides MaxConns: for acts that take authority away, and for the confirmer.
+const (
+	urgentConns = 4
+	watchConns  = 2
+)
+
+// openFew opens the two small pools. None of the three connects before it is used.
+func (s *Store) openFew(ctx context.Context, pc *pgxpool.Config) error {
+	for _, few := range []struct {
+		pool **pgxpool.Pool
+		most int32
+	}{{&s.urgent, urgentConns}, {&s.watch, watchConns}} {
+		conf := pc.Copy()
+		conf.MaxConns = few.most
+		pool, err := pgxpool.NewWithConfig(ctx, conf)
+		if err != nil {
+			return fmt.Errorf("%w: opening the pool: %w", ErrUnavailable, err)
+		}
+		*few.pool = pool
+	}
+	return nil
+}
+
+func (s *Store) closePools() {
+	for _, pool := range []*pgxpool.Pool{s.pool, s.urgent, s.watch} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
 }
 
 // Open connects, checks that the server keeps what Bronzeward promises and that this binary
@@ -124,8 +158,12 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("%w: opening the pool: %w", ErrUnavailable, err)
 	}
 	s := &Store{cfg: cfg, pool: pool, log: cfg.Logger, hints: make(chan struct{}, 1)}
+	if err := s.openFew(ctx, pc); err != nil {
+		s.closePools()
+		return nil, err
+	}
 	if err := s.start(ctx); err != nil {
-		pool.Close()
+		s.closePools()
 		return nil, err
 	}
 	return s, nil
@@ -158,7 +196,7 @@ func (s *Store) Close() {
 	s.stop()
 	s.reader.shut()
 	s.done.Wait()
-	s.pool.Close()
+	s.closePools()
 }
 
 // Pool is the connections of the gateway's role, prepared as the Store needs them; the book

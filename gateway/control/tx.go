@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"bronzeward/audit"
 )
@@ -74,20 +75,25 @@ type written struct {
 // book that it wrote, by which an unanswered COMMIT is looked up. A lost race is run again,
 // whole, at most three times. The error of an unanswered COMMIT is *CommitUnknownError.
 func (s *Store) inTx(ctx context.Context, work func(tx pgx.Tx) (written, error)) error {
+	return s.inTxOf(ctx, s.pool, work)
+}
+
+// inTxOf is inTx over the connections of one of the two pools.
+func (s *Store) inTxOf(ctx context.Context, pool *pgxpool.Pool, work func(tx pgx.Tx) (written, error)) error {
 	var err error
 	for range maxTries {
-		if err = s.oneTx(ctx, work); err == nil || !lostRace(err) {
+		if err = s.oneTx(ctx, pool, work); err == nil || !lostRace(err) {
 			return err
 		}
 	}
 	return unavailable("losing to other transactions", err)
 }
 
-func (s *Store) oneTx(ctx context.Context, work func(tx pgx.Tx) (written, error)) error {
+func (s *Store) oneTx(ctx context.Context, pool *pgxpool.Pool, work func(tx pgx.Tx) (written, error)) error {
 	if s.life.Err() != nil {
 		return ErrClosed
 	}
-	tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+	tx, err := pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
 	if err != nil {
 		return unavailable("beginning a transaction", err)
 	}

@@ -21,8 +21,7 @@ var takingAway = []struct {
 	after bool
 }{
 	{"its approval is revoked", true, func(t *testing.T, s *Store, c Change) error {
-		_, err := s.RevokeApproval(t.Context(), c.Approvals[0].ID, "looked again", by(admin, "approvals.revoke"))
-		return err
+		return takeBack(t.Context(), s, c.Approvals[0].ID)
 	}, ChangeWaiting, false},
 	{"its approver is revoked", true, func(t *testing.T, s *Store, _ Change) error {
 		_, err := s.RevokeIdentity(t.Context(), bea, "left", by(admin, "identities.revoke"))
@@ -151,15 +150,14 @@ func TestControlADecisionThatCountsARevokedApproval(t *testing.T) {
 			decision := paused(t, s, apply(get(t, s, "w1"), boris), spending(c.ID, asksFor(1)))
 			done := make(chan error, 1)
 			go func() {
-				_, err := other.RevokeApproval(t.Context(), c.Approvals[0].ID, "looked again", by(admin, "approvals.revoke"))
-				done <- err
+				done <- takeBack(t.Context(), other, c.Approvals[0].ID)
 			}()
 			if last.waits {
 				w.waiting(t, 1)
 				if _, err := decision(); err != nil {
 					t.Fatal(err)
 				}
-				wantCode(t, <-done, "BW-CHANGE-002")
+				wantErr(t, <-done, errLate)
 				return
 			}
 			if err := <-done; err != nil {

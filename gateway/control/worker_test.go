@@ -28,6 +28,7 @@ const (
 	cameOK          = "ok"
 	cameRevoked     = "the caller is revoked"
 	cameNotLive     = "the change is not live"
+	cameLate        = "it is being sent already"
 	cameTooFew      = "too few approvals count"
 	cameAlready     = "it was so already"
 	cameBusy        = "busy"
@@ -104,7 +105,7 @@ func carryOut(t *testing.T, s *Store, o order) reply {
 			r.Approval = uuid.UUID(given[0].ID)
 		}
 	case "withdraw":
-		_, err = s.RevokeApproval(ctx, ApprovalID(o.Approval), "looked again", by(admin, "approvals.revoke"))
+		err = takeBack(ctx, s, ApprovalID(o.Approval))
 	case "revoke":
 		_, err = s.RevokeIdentity(ctx, o.Person, "left", by(admin, "identities.revoke"))
 	case "apply":
@@ -157,6 +158,8 @@ func came(t *testing.T, err error) string {
 	switch {
 	case err == nil:
 		return cameOK
+	case errors.Is(err, errLate):
+		return cameLate
 	case errors.As(err, &unknown):
 		return cameLost
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrMoved):

@@ -36,6 +36,9 @@ type Digester interface {
 	// Same says whether digest is the digest of text, under the scheme and key version
 	// that digest names. It returns a *SchemeError when this Digester does not have them.
 	Same(text []byte, digest string) (bool, error)
+	// Under is the digest of text under the scheme and key version that digest names, for
+	// who compares one text with many. Errors are those of Same.
+	Under(text []byte, digest string) (string, error)
 }
 
 // SchemeError says that a digest cannot be compared here: it is malformed, of another
@@ -165,6 +168,18 @@ func (p *Plain) sum(text []byte) []byte {
 
 // Fingerprint implements Digester.
 func (p *Plain) Fingerprint(value []byte) string { return fingerprint(p.fingerprintKey, value) }
+
+// Under implements Digester.
+func (p *Plain) Under(text []byte, digest string) (string, error) {
+	parts, err := parseDigest(digest)
+	if err != nil {
+		return "", err
+	}
+	if parts.scheme != SchemePlain {
+		return "", &SchemeError{Scheme: parts.scheme}
+	}
+	return p.Digest(text), nil
+}
 
 // Same implements Digester.
 func (p *Plain) Same(text []byte, digest string) (bool, error) {

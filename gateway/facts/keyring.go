@@ -97,6 +97,18 @@ func (r *KeyRing) Same(text []byte, digest string) (bool, error) {
 	return hmac.Equal(r.sum(key, text), parts.sum), nil
 }
 
+// Under implements Digester.
+func (r *KeyRing) Under(text []byte, digest string) (string, error) {
+	parts, err := parseDigest(digest)
+	if err != nil {
+		return "", err
+	}
+	if parts.scheme != SchemeHMAC {
+		return "", &SchemeError{Scheme: parts.scheme}
+	}
+	return r.DigestUnder(parts.version, text)
+}
+
 // String shows the versions and no key.
 func (r *KeyRing) String() string {
 	return fmt.Sprintf("key ring %s, current %s", strings.Join(r.Versions(), " "), r.current)

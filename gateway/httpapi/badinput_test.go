@@ -2,13 +2,11 @@ package httpapi
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"net/http"
-	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"bronzeward/gateway/control"
 )
@@ -46,7 +44,16 @@ func TestBadRequestsAreRefusedSayWhereAndAreWrittenDown(t *testing.T) {
 		{"NUL in the configuration", "POST", "/changes", `{"machine":"w","mode":"no-reboot","configuration":"a\u0000"}`, 400, "BW-HTTP-400", "configuration holds a NUL"},
 		{"half a pair", "POST", "/changes", `{"machine":"w","mode":"no-reboot","configuration":"\ud800"}`, 400, "BW-HTTP-400", "half a surrogate pair"},
 		{"not UTF-8", "POST", revoke, "{\"issuer\":\"\xff\"}", 400, "BW-HTTP-400", "not UTF-8 at byte 11"},
-		{"too deep", "POST", "/machines", `{"machines":[{"labels":` + strings.Repeat(`{"a":`, 20), 400, "BW-HTTP-400", "nests deeper"},
+		{"too deep", "POST", "/machines", `{"machines":[{"labels":` + strings.Repeat(`{"a":`, 20), 400, "BW-HTTP-400", "machines[0].labels.a is an object; it must be a string"},
+		{"a list for a text", "POST", revoke, `{"issuer":["x"],"subject":"y","reason":"z"}`, 400, "BW-HTTP-400", "issuer is an array; it must be a string"},
+		{"an object for a list", "POST", "/machines", `{"machines":{"a":1}}`, 400, "BW-HTTP-400", "machines is an object; it must be an array"},
+		{"a number for an object", "POST", "/machines", `{"machines":[1,1,1]}`, 400, "BW-HTTP-400", "machines[0] is a number; it must be an object"},
+		{"a text for a number", "PATCH", "/machines/worker-1", `{"addresses":[],"labels":{},"port":"1"}`, 400, "BW-HTTP-400", "port is a string; it must be a whole number"},
+		{"a broken number", "PATCH", "/machines/worker-1", `{"addresses":[],"labels":{},"port":1.5}`, 400, "BW-HTTP-400", "port is a number; it must be a whole number"},
+		{"a boolean for a text", "POST", revoke, `{"issuer":true,"subject":"y","reason":"z"}`, 400, "BW-HTTP-400", "issuer is a boolean"},
+		{"a text for a boolean", "POST", "/machines/worker-1/pins", `{"replace":"no"}`, 400, "BW-HTTP-400", "replace is a string; it must be a boolean"},
+		{"many addresses", "POST", "/machines", `{"machines":[{"name":"a","cluster":"b","addresses":[` + strings.Repeat(`"",`, 5001) + `""]}]}`, 400, "BW-HTTP-400", "addresses has more than 5000 items"},
+		{"many labels", "POST", "/machines", `{"machines":[{"labels":{` + manyMembers(5001) + `}}]}`, 400, "BW-HTTP-400", "labels has more than 5000 members"},
 		{"long subject", "POST", revoke, `{"issuer":"x","subject":"` + long + `","reason":"z"}`, 400, "BW-HTTP-400", "subject has 1 to 1000 characters, not 10000"},
 		{"newline in a subject", "POST", revoke, `{"issuer":"x","subject":"a\nb","reason":"z"}`, 400, "BW-HTTP-400", "cannot be seen"},
 		{"direction in a subject", "POST", revoke, `{"issuer":"x","subject":"a\u202eb","reason":"z"}`, 400, "BW-HTTP-400", "cannot be seen"},
@@ -106,6 +113,14 @@ func TestBadRequestsAreRefusedSayWhereAndAreWrittenDown(t *testing.T) {
 	}
 }
 
+func manyMembers(n int) string {
+	var out strings.Builder
+	for i := range n {
+		fmt.Fprintf(&out, "%q:%q,", strconv.Itoa(i), "")
+	}
+	return strings.TrimSuffix(out.String(), ",")
+}
+
 func TestTypesAndEncodingsOfABody(t *testing.T) {
 	for _, row := range []struct {
 		name, header, value string
@@ -128,96 +143,5 @@ func TestTypesAndEncodingsOfABody(t *testing.T) {
 				t.Errorf("got %d %s, entries %q", rec.Code, rec.Body, w.entries)
 			}
 		})
-	}
-}
-
-// counting counts what is read of an upload that never ends.
-type counting struct {
-	read  int
-	inner io.Reader
-}
-
-func (c *counting) Read(p []byte) (int, error) {
-	n, err := c.inner.Read(p)
-	c.read += n
-	return n, err
-}
-
-func (c *counting) Close() error { return nil }
-
-type spaces struct{}
-
-func (spaces) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = ' '
-	}
-	return len(p), nil
-}
-
-func TestLargeBodiesAreCutOff(t *testing.T) {
-	for _, row := range []struct {
-		name, target string
-		length       int64 // as announced; -1 is not
-		most, least  int   // bytes read
-	}{
-		{"announced, small route", "/identity-revocations", smallBody + 1, 0, 0},
-		{"not announced, small route", "/identity-revocations", -1, smallBody + 1, smallBody},
-		{"40 MiB announced", "/changes", 40 << 20, 0, 0},
-		{"not announced, large route", "/changes", -1, largeBody + 1, largeBody},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			w := newWorld(t)
-			body := &counting{inner: spaces{}}
-			r := request("POST", row.target, "{}")
-			r.Body, r.ContentLength = body, row.length
-			rec := w.refuses(t, r, 413, "BW-HTTP-413")
-			if body.read > row.most || body.read < row.least || rec.Header().Get("Connection") != "close" {
-				t.Errorf("%d bytes were read, %v", body.read, rec.Header())
-			}
-			if diff := cmp.Diff(1, len(w.entries)); diff != "" {
-				t.Errorf("entries %q", w.entries)
-			}
-		})
-	}
-}
-
-func TestALargeConfigurationIsTaken(t *testing.T) {
-	w := newWorld(t)
-	text := strings.Repeat(`a: \"b\"\n`, 1<<20)
-	rec := w.do(t, request("POST", "/changes", `{"machine":"worker-1","mode":"no-reboot","configuration":"`+text+`"}`))
-	given, _ := w.last.(control.Submission)
-	if rec.Code != http.StatusCreated || len(given.Text) != len("a: \"b\"\n")<<20 {
-		t.Errorf("got %d, %d bytes", rec.Code, len(given.Text))
-	}
-}
-
-func TestAnUploadThatEndsEarlyIsRefused(t *testing.T) {
-	w := newWorld(t)
-	r := request("POST", "/identity-revocations", io.MultiReader(strings.NewReader(`{"issuer":`), failing{}))
-	w.refuses(t, r, 400, "BW-HTTP-400")
-	if !strings.Contains(w.log.String(), io.ErrUnexpectedEOF.Error()) {
-		t.Errorf("the log does not say why: %s", w.log)
-	}
-}
-
-type failing struct{}
-
-func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// The whole way over a real connection: an upload beyond the limit is answered and cut off.
-func TestAnUploadBeyondTheLimitIsCutOffOnTheWire(t *testing.T) {
-	w := newWorld(t)
-	server := httptest.NewServer(w.handler)
-	defer server.Close()
-	r := must(http.NewRequest("POST", server.URL+"/changes", io.LimitReader(spaces{}, 40<<20)))(t)
-	r.Header.Set("Content-Type", "application/json")
-	r.ContentLength = -1
-	resp, err := server.Client().Do(r)
-	if err != nil {
-		t.Skipf("the connection was cut before the answer was read: %v", err) // legal: RFC 9110, section 15.5.14
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("got %d", resp.StatusCode)
 	}
 }

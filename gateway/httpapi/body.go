@@ -1,25 +1,28 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
-	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
 const (
-	// smallBody is the largest body in bytes of most requests.
-	smallBody = 1 << 20
-	// largeBody is that of a proposal, which carries a whole configuration.
-	largeBody = 32 << 20
-	// readWithin bounds how long a body may take to arrive: the largest at half a megabyte a
-	// second, with room.
-	readWithin = 90 * time.Second
+	// smallBody is the largest body in bytes of most requests: a reason, or the hundred
+	// digests of a set. mediumBody is that of a list of machines, and largeBody that of a
+	// proposal, which carries a whole configuration.
+	smallBody  = 64 << 10
+	mediumBody = 1 << 20
+	largeBody  = 32 << 20
+	// smallWithin bounds how long a body up to mediumBody may take to arrive, and largeWithin
+	// a larger one: the largest at half a megabyte a second, with room.
+	smallWithin = 10 * time.Second
+	largeWithin = 90 * time.Second
 )
 
 // decode reads the request's body strictly into a value of one of package api's request
@@ -43,8 +46,8 @@ func decodeText[T any](text []byte, into *T) error {
 	if err := json.Unmarshal(text, into); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			got, _, _ := strings.Cut(kind.Value, " ") // a number is followed by itself
-			return malformed("%s is a %s; it must be a %s", where(kind.Field), got, kindOf(kind.Type))
+			// Every other wrong kind was found before.
+			return malformed("%s is %s; it must be %s", where(kind.Field), number, kindOf(kind.Type))
 		}
 		return malformed("the body does not read as what this request takes")
 	}
@@ -64,24 +67,38 @@ func (c *call) read() error {
 	if room < 0 {
 		room = most
 	}
-	if room > smallBody {
-		if err := c.bodies.Acquire(c.ctx, room); err != nil {
+	if room > mediumBody {
+		if err := c.holdRoom(room); err != nil {
 			return err
 		}
-		c.release = func() { c.bodies.Release(room) }
 	}
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(readWithin))
+	c.unread = false
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(c.route.within()))
 	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, most))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return tooLarge(most)
 	case err != nil:
-		p := malformed("the body did not arrive whole")
+		p := malformed("the body did not arrive whole, for which it has %s", c.route.within())
 		p.cause = err
 		return p
 	}
 	c.text = text
+	return nil
+}
+
+// holdRoom waits for room for a large body, which is given back when the request ends.
+func (c *call) holdRoom(size int64) error {
+	if err := c.hold(holdsLarge); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, largeWithin)
+	defer cancel()
+	if err := c.bodies.Acquire(ctx, size); err != nil {
+		return err
+	}
+	c.atEnd(func() { c.bodies.Release(size) })
 	return nil
 }
 
@@ -96,22 +113,6 @@ func (c *call) checkType() error {
 		return otherType("the body of this request is not taken with a Content-Encoding")
 	}
 	return nil
-}
-
-// kindOf is what JSON calls the kind of a Go type.
-func kindOf(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String:
-		return "string"
-	case reflect.Bool:
-		return "boolean"
-	case reflect.Slice:
-		return "array"
-	case reflect.Struct, reflect.Map:
-		return "object"
-	default:
-		return "whole number in range"
-	}
 }
 
 func firstInvalid(text []byte) int {

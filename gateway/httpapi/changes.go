@@ -35,8 +35,8 @@ func (d *door) listChanges(c *call) (answer, error) {
 		}
 		f.MachineID = m.ID
 	}
-	return c.unlessKnown(func() (answer, error) {
-		found, err := d.Changes.ListChanges(c.ctx, f)
+	return c.unlessKnown(f, func(ctx context.Context) (answer, error) {
+		found, err := d.Changes.ListChanges(ctx, f)
 		if err != nil {
 			return nil, err
 		}
@@ -58,8 +58,8 @@ func (d *door) getChange(c *call) (answer, error) {
 	if err := c.onlyReads(actChangesRead); err != nil {
 		return nil, err
 	}
-	return c.unlessKnown(func() (answer, error) {
-		v, err := d.wholeChange(c.ctx, id)
+	return c.unlessKnown(id, func(ctx context.Context) (answer, error) {
+		v, err := d.wholeChange(ctx, id)
 		if err != nil {
 			return nil, err
 		}

@@ -60,19 +60,22 @@ func (c *Config) Validate() error {
 }
 
 const (
-	// largeBodies bounds the bytes of request bodies above smallBody that are held at once:
-	// four of the largest.
-	largeBodies = 4 * largeBody
-	// mostWaiting bounds the requests that wait for something to change at once; each reads
-	// the database once a second.
+	// largeBodies bounds the bytes of request bodies above mediumBody that are held at once:
+	// as much as four people may hold, so that no one or two of them keep the rest out.
+	largeBodies = 4 * 2 * largeBody
+	// mostWaiting bounds the requests that wait for something to change at once. Those that
+	// wait for the same thing read the database once a second together.
 	mostWaiting = 512
 )
 
-// door is the handlers and what they share. It is immutable and safe for concurrent use.
+// door is the handlers and what they share. It is safe for concurrent use.
 type door struct {
 	Config
 	bodies  *semaphore.Weighted
 	waiting *semaphore.Weighted
+	limits  *limits
+	looks   *looks
+	checks  checks
 }
 
 // New makes the handler of the whole HTTP door. It does no I/O. The server it is given to
@@ -83,7 +86,7 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	d := &door{
 		Config: cfg, bodies: semaphore.NewWeighted(largeBodies),
-		waiting: semaphore.NewWeighted(mostWaiting),
+		waiting: semaphore.NewWeighted(mostWaiting), limits: newLimits(), looks: newLooks(),
 	}
 	return d.router(), nil
 }

@@ -22,11 +22,13 @@ const DecisionHeader = "Bronzeward-Decision"
 
 // The acts a request stands as in the book that are nobody's own.
 const (
-	actChangesRead  = "changes.read"
-	actMachinesRead = "machines.read"
-	actAttemptsRead = "attempts.read"
-	actOwn          = "decisions.own"
-	actNone         = "http.request" // a path or method there is not
+	actChangesRead    = "changes.read"
+	actMachinesRead   = "machines.read"
+	actAttemptsRead   = "attempts.read"
+	actIdentitiesRead = "identities.read"
+	actNoticesRead    = "notices.read"
+	actOwn            = "decisions.own"
+	actNone           = "http.request" // a path or method there is not
 )
 
 const (
@@ -37,6 +39,8 @@ const (
 	// actWithin bounds an act: the longest transport deadline is ten minutes, and the node is
 	// read before and after.
 	actWithin = 15 * time.Minute
+	// restWithin bounds how long the rest of a body that nobody wants may take to arrive.
+	restWithin = 5 * time.Second
 )
 
 // handler does what is asked and says how to answer. An error is answered as the problem
@@ -58,10 +62,12 @@ type call struct {
 	started time.Time
 	by      identity.Actor
 	entry   *entryID
-	judged  bool        // as a reading act, and allowed
-	header  http.Header // of the answer, besides the handler's own
-	text    []byte      // the body, once it was read
-	release func()      // of what the body holds
+	judged  bool          // as a reading act, and allowed
+	header  http.Header   // of the answer, besides the handler's own
+	text    []byte        // the body, once it was read
+	unread  bool          // a body was announced and nobody has begun to read it
+	wait    time.Duration // how long the request may wait for something to change
+	release func()        // of what the request holds, at its end
 	attrs   []slog.Attr
 }
 
@@ -69,7 +75,7 @@ type call struct {
 func (d *door) serve(w http.ResponseWriter, r *http.Request, rt *route, id string) {
 	c := &call{
 		door: d, w: w, r: r, route: rt, id: id, started: time.Now(), entry: &entryID{}, header: http.Header{},
-		by: identity.Actor{Address: addressOf(r.RemoteAddr)}, release: func() {},
+		by: identity.Actor{Address: addressOf(r.RemoteAddr)}, release: func() {}, unread: r.ContentLength != 0,
 	}
 	defer func() { c.release() }()
 	c.ctx = context.WithValue(r.Context(), entryKey{}, c.entry)
@@ -86,7 +92,8 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, rt *route, id strin
 	c.finish(kept, code)
 }
 
-// do proves who asks, keeps limits and runs the handler.
+// do proves who asks, keeps limits, has the act judged as far as it can be without its body,
+// and runs the handler.
 func (c *call) do() (a answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -95,25 +102,27 @@ func (c *call) do() (a answer, err error) {
 		}
 	}()
 	if !c.Limiter.Allow(c.by.Address, identity.Caller{}) {
-		return nil, &problem{
-			status: http.StatusTooManyRequests, code: "BW-LIMIT-001", detail: "too many requests from this address",
-			hint: "wait a second and try again", unwritten: true, header: retryAfter(1),
-		}
+		return nil, tooManyOfAddress()
 	}
 	if err := c.identify(); err != nil {
 		return nil, err
 	}
 	if !c.Limiter.Allow(c.by.Address, c.by.Caller) {
-		return nil, c.stranger(&problem{
-			status: http.StatusTooManyRequests, code: "BW-LIMIT-002", detail: "too many requests of this caller (limits.calls_per_second)",
-			hint: "wait a second and try again", header: retryAfter(1),
-		}, "calls")
+		return nil, c.tooMany("too many requests of this caller (limits.calls_per_second)", "calls")
+	}
+	if err := c.holdAll(); err != nil {
+		return nil, err
 	}
 	if err := c.accepts(); err != nil {
 		return nil, err
 	}
 	// The server's own deadline is for requests that are answered at once.
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(actWithin))
+	if c.route.changes() {
+		if err := c.Book.May(c.ctx, c.by, c.route.first()); err != nil {
+			return nil, err
+		}
+	}
 	return c.route.handle(c)
 }
 
@@ -164,6 +173,10 @@ func (c *call) finish(kept *keptAnswer, code string) {
 		h.Set("Content-Length", strconv.Itoa(kept.body.Len()))
 	}
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(answerWithin))
+	if c.unread {
+		// The server reads what is left of a small body before it sends the answer.
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(restWithin))
+	}
 	c.w.WriteHeader(kept.status)
 	_, err := c.w.Write(kept.body.Bytes())
 

@@ -30,6 +30,7 @@ type house struct {
 	noRef    bool             // replays name nothing
 
 	entries  []string // kind, act, subject, code
+	asked    []string // acts that May was asked about
 	did      []string // acts that had an effect
 	keys     map[string]*control.ReplayedError
 	bodies   map[string][2]string // route and digest by key
@@ -42,7 +43,8 @@ type house struct {
 	review   control.Review
 	now      time.Time
 	shown    identity.Request // to Identify, last
-	looked   int              // reads of the list of changes
+	looked   int              // reads of changes, machines and attempts
+	pause    func()           // of every act, and of reading the list of changes; null does not
 	last     any              // what the last act was given
 }
 
@@ -120,6 +122,20 @@ func (h *house) Read(_ context.Context, _ identity.Actor, act, subject string) (
 	return h.write("read", act, subject)
 }
 
+func (h *house) May(_ context.Context, _ identity.Actor, act string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = append(h.asked, act)
+	err := h.denies[act]
+	if err == nil {
+		return nil
+	}
+	if _, away := h.write("denied", act); away != nil {
+		return away
+	}
+	return err
+}
+
 func (h *house) Record(_ context.Context, _ identity.Actor, act, subject, code, message string) (uuid.UUID, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,6 +164,7 @@ func (h *house) Now() time.Time {
 
 // act is any act: it fails as the test says, is done once for a key, and tells its entry.
 func act[T any](ctx context.Context, h *house, name string, once *control.Once, ref uuid.UUID, given any, result T) (T, error) {
+	h.pauses()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var none T
@@ -185,6 +202,12 @@ func act[T any](ctx context.Context, h *house, name string, once *control.Once, 
 		Decided(ctx, id)
 	}
 	return result, nil
+}
+
+func (h *house) pauses() {
+	if h.pause != nil {
+		h.pause()
+	}
 }
 
 func (h *house) receipt() audit.Receipt { return audit.Receipt{ID: numbered(77)} }

@@ -80,6 +80,7 @@ func (h *house) GetChange(_ context.Context, id control.ChangeID) (control.Chang
 }
 
 func (h *house) ListChanges(_ context.Context, f control.ChangeFilter) ([]control.Change, error) {
+	h.pauses()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.looked++
@@ -97,7 +98,20 @@ func (h *house) GetReview(context.Context, control.ChangeID) (control.Review, er
 	return h.review, h.read
 }
 
+func (h *house) look() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.looked++
+}
+
+func (h *house) looks() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.looked
+}
+
 func (h *house) GetMachine(_ context.Context, name string) (control.Machine, error) {
+	h.look()
 	for _, m := range h.machines {
 		if m.Name == name {
 			return m, h.read
@@ -107,6 +121,7 @@ func (h *house) GetMachine(_ context.Context, name string) (control.Machine, err
 }
 
 func (h *house) Machine(_ context.Context, id uuid.UUID) (*control.Machine, error) {
+	h.look()
 	for i := range h.machines {
 		if h.machines[i].ID == id {
 			return &h.machines[i], h.read
@@ -128,6 +143,7 @@ func (h *house) Timeline(_ context.Context, _ uuid.UUID, before control.Timeline
 }
 
 func (h *house) GetAttempt(_ context.Context, id uuid.UUID) (control.Attempt, error) {
+	h.look()
 	for _, a := range h.attempts {
 		if a.ID == id {
 			return a, h.read

@@ -14,7 +14,7 @@ func (d *door) listIdentityRevocations(c *call) (answer, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
-	if err := c.reads(actChangesRead); err != nil {
+	if err := c.reads(actIdentitiesRead); err != nil {
 		return nil, err
 	}
 	all, err := d.Revocations.Revocations(c.ctx)
@@ -59,7 +59,7 @@ func (d *door) revokeIdentity(c *call) (answer, error) {
 	who := policy.Person{Issuer: body.Issuer, Subject: body.Subject}
 	done, err := d.Revokes.RevokeIdentity(c.ctx, c.by, who, body.Reason, once)
 	if err != nil {
-		return c.repeated(err, actChangesRead, nil)
+		return c.repeated(err, actIdentitiesRead, nil)
 	}
 	c.entry.fallback(done.EntryID)
 	return revoked(done), nil
@@ -82,7 +82,7 @@ func (d *door) listNotices(c *call) (answer, error) {
 	if q.err != nil {
 		return nil, q.err
 	}
-	if err := c.reads(actChangesRead); err != nil {
+	if err := c.reads(actNoticesRead); err != nil {
 		return nil, err
 	}
 	found, err := d.Notices.Notices(c.ctx, f)

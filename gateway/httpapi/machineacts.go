@@ -10,6 +10,12 @@ import (
 	"bronzeward/gateway/httpapi/api"
 )
 
+// A pin in place of another one is an act of its own.
+const (
+	actPin   = "machines.pin"
+	actRepin = "machines.repin"
+)
+
 // mostMachines is how many machines one request adds.
 const mostMachines = 5000
 
@@ -153,12 +159,19 @@ func observation(name string, o *control.Observation) answer {
 }
 
 func (d *door) pinMachine(c *call) (answer, error) {
-	name, err := c.actOnMachine()
-	if err != nil {
-		return nil, err
-	}
 	var body api.NewPin
 	if err := decode(c, &body); err != nil {
+		return nil, err
+	}
+	act := actPin
+	if body.Replace {
+		act = actRepin
+	}
+	if err := d.Book.May(c.ctx, c.by, act); err != nil {
+		return nil, err
+	}
+	name, err := c.actOnMachine()
+	if err != nil {
 		return nil, err
 	}
 	pinned := func(id control.Identity) answer {

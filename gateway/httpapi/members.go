@@ -12,17 +12,19 @@ import (
 	"strings"
 )
 
-// mostDepth is how deep a body may nest; no request needs more than four.
-const mostDepth = 16
+// mostItems is how many items or members anything in a body has, at most: those of the
+// longest list a request takes.
+const mostItems = mostMachines
 
 // checkMembers holds the JSON text against the members of T, which encoding/json would be
 // lenient about: a name it does not know, one in another case, one that comes twice or is
-// left out, null, text that is no Unicode, anything behind the value. Unmarshal checks the
-// kinds of the values.
+// left out, null, text that is no Unicode, anything behind the value. It stops at the first
+// value of the wrong kind, so that nothing is walked that is not taken; which numbers are
+// taken is for Unmarshal to say.
 func checkMembers[T any](text []byte) error {
 	w := &walker{dec: json.NewDecoder(bytes.NewReader(text)), text: text}
 	w.dec.UseNumber()
-	if err := w.value(reflect.TypeFor[T](), "", 0); err != nil {
+	if err := w.value(reflect.TypeFor[T](), ""); err != nil {
 		return err
 	}
 	if _, err := w.dec.Token(); !errors.Is(err, io.EOF) {
@@ -38,42 +40,42 @@ type walker struct {
 	before int64 // where the last token may begin
 }
 
-// value reads one value. t is the Go type it is meant for, null where any will do.
-func (w *walker) value(t reflect.Type, at string, depth int) error {
-	if depth > mostDepth {
-		return malformed("%s nests deeper than %d", where(at), mostDepth)
-	}
+// value reads one value. t is the Go type it is meant for.
+func (w *walker) value(t reflect.Type, at string) error {
 	token, err := w.token()
 	if err != nil {
 		return err
 	}
-	for t != nil && t.Kind() == reflect.Pointer {
+	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if depth == 0 && token != json.Delim('{') {
+	if at == "" && token != json.Delim('{') {
 		return malformed("the body is not a JSON object")
 	}
-	switch token := token.(type) {
-	case nil:
+	if token == nil {
 		return malformed("%s is null, which no member here takes; leave it out instead", where(at))
+	}
+	if got, want := kindOfToken(token), kindOf(t); got != want && (got != number || want != wholeNumber) {
+		return malformed("%s is %s; it must be %s", where(at), got, want)
+	}
+	switch token := token.(type) {
 	case string:
 		return w.checkText(token, at)
 	case json.Delim:
 		if token == '[' {
-			return w.list(t, at, depth)
+			return w.list(t, at)
 		}
-		return w.object(t, at, depth)
+		return w.object(t, at)
 	}
 	return nil
 }
 
-func (w *walker) list(t reflect.Type, at string, depth int) error {
-	var items reflect.Type
-	if t != nil && t.Kind() == reflect.Slice {
-		items = t.Elem()
-	}
+func (w *walker) list(t reflect.Type, at string) error {
 	for i := 0; w.dec.More(); i++ {
-		if err := w.value(items, fmt.Sprintf("%s[%d]", at, i), depth+1); err != nil {
+		if i == mostItems {
+			return malformed("%s has more than %d items", where(at), mostItems)
+		}
+		if err := w.value(t.Elem(), fmt.Sprintf("%s[%d]", at, i)); err != nil {
 			return err
 		}
 	}
@@ -81,8 +83,8 @@ func (w *walker) list(t reflect.Type, at string, depth int) error {
 	return err
 }
 
-func (w *walker) object(t reflect.Type, at string, depth int) error {
-	known, free := members(t)
+func (w *walker) object(t reflect.Type, at string) error {
+	known, others := members(t)
 	seen := map[string]bool{}
 	for w.dec.More() {
 		token, err := w.token()
@@ -97,16 +99,18 @@ func (w *walker) object(t reflect.Type, at string, depth int) error {
 		if seen[name] {
 			return malformed("%s is given twice", path)
 		}
-		seen[name] = true
-		i := slices.IndexFunc(known, func(m member) bool { return m.name == name })
-		if i < 0 && !free {
-			return malformed("%s is not a member this request takes", path)
+		if seen[name] = true; len(seen) > mostItems {
+			return malformed("%s has more than %d members", where(at), mostItems)
 		}
-		var of reflect.Type
+		i := slices.IndexFunc(known, func(m member) bool { return m.name == name })
+		of := others
 		if i >= 0 {
 			of = known[i].of
 		}
-		if err := w.value(of, path, depth+1); err != nil {
+		if of == nil {
+			return malformed("%s is not a member this request takes", path)
+		}
+		if err := w.value(of, path); err != nil {
 			return err
 		}
 	}
@@ -129,16 +133,17 @@ type member struct {
 }
 
 // members are those of a request type: its JSON names, required unless they may be left
-// out. free is true for a map, and where no type is known.
-func members(t reflect.Type) (known []member, free bool) {
-	if t == nil || t.Kind() != reflect.Struct {
-		return nil, true
+// out. others is the type of all other members, null where there are none; only a map has
+// such.
+func members(t reflect.Type) (known []member, others reflect.Type) {
+	if t.Kind() == reflect.Map {
+		return nil, t.Elem()
 	}
 	for _, field := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		known = append(known, member{name: name, of: field.Type, required: !strings.Contains(options, "omitempty")})
 	}
-	return known, false
+	return known, nil
 }
 
 // below is the place of a member: its name as it is where that is a plain word.

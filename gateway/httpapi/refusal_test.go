@@ -91,6 +91,7 @@ func TestAnythingThatCannotBeWrittenDownIs503(t *testing.T) {
 		{"an act", nil, request("POST", "/changes/"+chg+"/rejections", `{"reason":"no"}`)},
 		{"a malformed body", nil, request("POST", "/changes/"+chg+"/rejections", `{`)},
 		{"a path there is not", nil, request("GET", "/nowhere", nil)},
+		{"a denial before the body", func(w *world) { w.denies["changes.reject"] = deniedAct{} }, request("POST", "/changes/"+chg+"/rejections", nil)},
 		{"a bad credential", func(w *world) { w.stranger = &identity.Refusal{Class: identity.ClassExpired} }, request("GET", "/whoami", nil)},
 		{"too many", func(w *world) { w.allow = func(_ string, c identity.Caller) bool { return c.Subject == "" } }, request("GET", "/whoami", nil)},
 		{"a panic", func(w *world) { w.allow = func(_ string, c identity.Caller) bool { panic("ouch") } }, request("GET", "/whoami", nil)},
@@ -217,9 +218,13 @@ func TestAReadThatFailsKeepsTheEntryItHas(t *testing.T) {
 
 func TestAReadThatIsDeniedReadsNothing(t *testing.T) {
 	w := newWorld(t)
-	w.denies[actChangesRead] = deniedAct{[]policy.Reason{deny("BW-ACT-003", "no role")}}
-	for _, path := range []string{"/changes", "/changes/" + chg, "/changes/" + chg + "/diff", "/notices", "/identity-revocations"} {
-		w.refuses(t, request("GET", path, nil), 403, "BW-ACT-003")
+	for _, rt := range (&door{}).routes() {
+		w.denies[rt.act] = deniedAct{[]policy.Reason{deny("BW-ACT-003", "no role")}}
+	}
+	for _, row := range every {
+		if row.method == http.MethodGet {
+			w.refuses(t, request("GET", row.target, nil), 403, "BW-ACT-003")
+		}
 	}
 	if w.looked != 0 {
 		t.Errorf("the store was read %d times", w.looked)

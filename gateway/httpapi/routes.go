@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -23,41 +24,66 @@ type route struct {
 	handle handler
 }
 
+// changes is whether the route changes something.
+func (rt *route) changes() bool { return rt.method == http.MethodPost || rt.method == http.MethodPatch }
+
+// first is what such a request is judged as before its body is read and anything looked up.
+// Two acts go by more than the route: a pin may be a repin, and a cancellation of one's own
+// change is another act. They are judged as looking, because both answer with what is there.
+func (rt *route) first() string {
+	switch rt.act {
+	case "changes.cancel":
+		return actChangesRead
+	case actPin:
+		return actMachinesRead
+	}
+	return rt.act
+}
+
+// within is how long a body of the largest size may take to arrive.
+func (rt *route) within() time.Duration {
+	if rt.most > mediumBody {
+		return largeWithin
+	}
+	return smallWithin
+}
+
 // routes is the table of what needs a credential.
 func (d *door) routes() []route {
 	return []route{
-		{http.MethodGet, "/changes", actChangesRead, 0, d.listChanges},
+		{http.MethodGet, "/changes", actChangesRead, 0, waits(d.listChanges)},
 		{http.MethodPost, "/changes", "changes.submit", largeBody, d.submitChange},
-		{http.MethodGet, "/changes/{id}", actChangesRead, 0, d.getChange},
+		{http.MethodGet, "/changes/{id}", actChangesRead, 0, waits(d.getChange)},
 		{http.MethodGet, "/changes/{id}/diff", actChangesRead, 0, d.getChangeDiff},
 		{http.MethodPost, "/changes/{id}/approvals", "changes.approve", smallBody, d.approveChange},
 		{http.MethodPost, "/changes/{id}/rejections", "changes.reject", smallBody, d.rejectChange},
 		{http.MethodPost, "/changes/{id}/cancellations", "changes.cancel", smallBody, d.cancelChange},
 		{http.MethodPost, "/changes/{id}/applications", "changes.apply", smallBody, d.applyChange},
 		{http.MethodPost, "/approvals/{id}/revocations", "approvals.revoke", smallBody, d.revokeApproval},
-		{http.MethodGet, "/identity-revocations", actChangesRead, 0, d.listIdentityRevocations},
+		{http.MethodGet, "/identity-revocations", actIdentitiesRead, 0, d.listIdentityRevocations},
 		{http.MethodPost, "/identity-revocations", "identities.revoke", smallBody, d.revokeIdentity},
 		{http.MethodGet, "/machines", actMachinesRead, 0, d.listMachines},
-		{http.MethodPost, "/machines", "machines.add", smallBody, d.addMachines},
+		{http.MethodPost, "/machines", "machines.add", mediumBody, d.addMachines},
 		{http.MethodGet, "/machines/{id}", actMachinesRead, 0, d.getMachine},
 		{http.MethodPatch, "/machines/{id}", "machines.update", smallBody, d.updateMachine},
 		{http.MethodPost, "/machines/{id}/observations", "machines.observe", smallBody, d.observeMachine},
-		{http.MethodPost, "/machines/{id}/pins", "machines.pin", smallBody, d.pinMachine},
+		{http.MethodPost, "/machines/{id}/pins", actPin, smallBody, d.pinMachine},
 		{http.MethodGet, "/machines/{id}/timeline", actMachinesRead, 0, d.listTimeline},
 		{http.MethodGet, "/attempts", actAttemptsRead, 0, d.listAttempts},
 		{http.MethodGet, "/attempts/{id}", actAttemptsRead, 0, d.getAttempt},
 		{http.MethodPost, "/attempts/{id}/accountings", "attempts.account", smallBody, d.accountAttempt},
 		{http.MethodGet, "/whoami", actOwn, 0, d.whoami},
-		{http.MethodGet, "/notices", actChangesRead, 0, d.listNotices},
+		{http.MethodGet, "/notices", actNoticesRead, 0, d.listNotices},
 	}
 }
 
-// openRoutes is the table of what needs none and leaves no entry. All of it is read by GET.
-func openRoutes(cfg *Config) map[string]http.Handler {
+// openRoutes is the table of what needs no credential and leaves no entry. All of it is read
+// by GET. What costs more than a few bytes is limited by address.
+func (d *door) openRoutes() map[string]http.Handler {
 	return map[string]http.Handler{
 		"/healthz":      http.HandlerFunc(healthz),
-		"/readyz":       readyz(cfg.Ready),
-		"/metrics":      promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{}),
+		"/readyz":       d.limited(http.HandlerFunc(d.readyz)),
+		"/metrics":      d.limited(promhttp.HandlerFor(d.Gatherer, promhttp.HandlerOpts{})),
 		"/openapi.yaml": http.HandlerFunc(serveOpenAPI),
 	}
 }
@@ -65,7 +91,7 @@ func openRoutes(cfg *Config) map[string]http.Handler {
 // router is the whole door. Paths are taken as they come: none is cleaned or redirected.
 func (d *door) router() *mux.Router {
 	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
-	open := openRoutes(&d.Config)
+	open := d.openRoutes()
 	for path, handler := range open {
 		r.Path(path).Methods(http.MethodGet).Handler(handler)
 	}

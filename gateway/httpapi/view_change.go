@@ -49,6 +49,9 @@ func viewApproval(a *control.Approval, asked []string) api.Approval {
 		Groups: list(a.Groups), At: a.At.UTC(), Revoked: a.Revoked, RevokedReason: a.RevokedReason,
 		Self: list(a.Self), Comment: a.Comment, Notes: []string{}, DecisionID: a.EntryID.String(),
 	}
+	if a.SentAs != uuid.Nil {
+		v.Notes = append(v.Notes, "the change is being sent as attempt "+a.SentAs.String()+", which is not stopped; if it changes nothing, the change comes back without this approval")
+	}
 	if a.GroupsNow != nil {
 		for _, group := range asked {
 			if slices.Contains(a.Groups, group) && !slices.Contains(a.GroupsNow, group) {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,19 +14,29 @@ const (
 	// stillEvery is how often it is asked whether a waiting caller still may, which costs no
 	// query: a revocation ends every wait within a second.
 	stillEvery = 250 * time.Millisecond
-	// looksAt is at which of these a waiting request looks at the store: once a second.
-	looksAt = 4
 	// mostWait is the longest a request waits.
 	mostWait = 60 * time.Second
 )
 
+// waits is a handler that may end in unlessKnown: a wait is counted before the request is
+// judged, because that leaves its entry.
+func waits(handle handler) handler {
+	return func(c *call) (answer, error) {
+		if c.wait = c.preferredWait(); c.wait > 0 {
+			if err := c.hold(holdsWait); err != nil {
+				return nil, err
+			}
+		}
+		return handle(c)
+	}
+}
+
 // unlessKnown answers with what look gives, and its ETag, unless If-None-Match names that.
-// Then it waits as long as Prefer says, looking once a second, and answers 304 when nothing
-// came. A wait ends early with the client, the server, the caller's proof and the caller's
-// authority. look is one read of the store, and leaves no entry: the request has its own.
-func (c *call) unlessKnown(look func() (answer, error)) (answer, error) {
-	known := c.r.Header.Values("If-None-Match")
-	wait := c.preferredWait(known)
+// Then it waits as long as Prefer says and sees once a second, with all who wait for the same
+// thing, whether something came; if not it answers 304. A wait ends early with the client,
+// the server, the caller's proof and the caller's authority. of is what look depends on.
+func (c *call) unlessKnown(of any, look look) (answer, error) {
+	wait := c.wait
 	if wait > 0 && !c.waiting.TryAcquire(1) {
 		wait = 0
 	}
@@ -35,37 +46,63 @@ func (c *call) unlessKnown(look func() (answer, error)) (answer, error) {
 	}
 	until := time.NewTimer(wait)
 	defer until.Stop()
-	tick := time.NewTicker(stillEvery)
-	defer tick.Stop()
-	for over := wait == 0; ; {
-		a, err := look()
+	now, err := see(c.ctx, look)
+	if err != nil {
+		return nil, err
+	}
+	known := c.r.Header.Values("If-None-Match")
+	if wait > 0 && named(known, now.tag) {
+		if now, err = c.await(fmt.Sprintf("%T %#v", of, of), known, now, until.C, look); err != nil {
+			return nil, err
+		}
+	}
+	c.header.Set("ETag", now.tag)
+	if named(known, now.tag) {
+		return notModified, nil
+	}
+	return now.kept.again, nil
+}
+
+// await gives the first thing that is not known, or the last that was seen when the time is up.
+func (c *call) await(key string, known []string, now seen, until <-chan time.Time, look look) (seen, error) {
+	defer c.looks.join(key, now)()
+	still := time.NewTicker(stillEvery)
+	defer still.Stop()
+	for named(known, now.tag) {
+		over, err := c.pause(now.began.Add(lookEvery), until, still.C)
 		if err != nil {
-			return nil, err
+			return seen{}, err
 		}
-		kept := &keptAnswer{header: http.Header{}}
-		if err := a(kept); err != nil {
-			return nil, err
-		}
-		tag := tagOf(kept.body.Bytes())
-		c.header.Set("ETag", tag)
-		switch {
-		case !named(known, tag):
-			return kept.again, nil
-		case over:
-			return notModified, nil
-		}
-		for ticks := 0; ticks < looksAt && !over; ticks++ {
-			select {
-			case <-c.ctx.Done():
-				return nil, c.ctx.Err()
-			case <-c.Stopping:
-				over = true
-			case <-until.C:
-				over = true
-			case <-tick.C:
+		if over {
+			if newer, ok := c.looks.newer(key, now); ok {
+				now = newer
 			}
+			return now, nil
+		}
+		if now, err = c.looks.next(c.ctx, key, now, look); err != nil {
+			return seen{}, err
+		}
+	}
+	return now, nil
+}
+
+// pause lasts until it is time to look again, or the wait is over.
+func (c *call) pause(again time.Time, until, still <-chan time.Time) (over bool, err error) {
+	due := time.NewTimer(time.Until(again))
+	defer due.Stop()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return true, c.ctx.Err()
+		case <-c.Stopping:
+			return true, c.still()
+		case <-until:
+			return true, c.still()
+		case <-due.C:
+			return false, c.still()
+		case <-still:
 			if err := c.still(); err != nil {
-				return nil, err
+				return true, err
 			}
 		}
 	}
@@ -85,8 +122,8 @@ func (c *call) still() error {
 // preferredWait is what `Prefer: wait=…` asks for, at most a minute (RFC 7240, section 4.3);
 // zero without an If-None-Match, because then every answer is news. A preference that is
 // not understood is none.
-func (c *call) preferredWait(known []string) time.Duration {
-	if len(known) == 0 {
+func (c *call) preferredWait() time.Duration {
+	if len(c.r.Header.Values("If-None-Match")) == 0 {
 		return 0
 	}
 	for _, one := range strings.FieldsFunc(strings.Join(c.r.Header.Values("Prefer"), ","), func(r rune) bool { return r == ',' || r == ';' }) {

@@ -3,10 +3,13 @@ package httpapi
 import (
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"bronzeward/gateway/control"
 	"bronzeward/policy"
@@ -146,14 +149,14 @@ func TestWaitingLooksOnceASecondAndNotWithoutAnETag(t *testing.T) {
 func TestOnlySoManyRequestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		d := must(New(w.config()))(t)
-		w.handler = d
 		var ended []chan struct{}
-		for range mostWaiting {
+		for i := range mostWaiting {
+			w.by("viewer " + strconv.Itoa(i/holdingLimits[holdsWait].most))
 			_, _, cancel, done := waiting(t, w, "/changes", "wait=60")
 			defer cancel()
 			ended = append(ended, done)
 		}
+		w.by("vera")
 		began := time.Now()
 		rec, _, cancel, done := waiting(t, w, "/changes", "wait=60")
 		defer cancel()
@@ -163,6 +166,42 @@ func TestOnlySoManyRequestsWait(t *testing.T) {
 		}
 		close(w.stop)
 		for _, done := range ended {
+			<-done
+		}
+	})
+}
+
+func TestOnePersonWaitsForSoMuchAndLeavesRoomForOthers(t *testing.T) {
+	must(description())(t) // outside the bubble
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var ended []chan struct{}
+		for i := range 8 {
+			_, _, cancel, done := waiting(t, w, []string{"/changes", "/changes/" + chg}[i%2], "wait=60")
+			defer cancel()
+			ended = append(ended, done)
+		}
+		before, looked := len(w.entries), w.looked
+		rec := w.refuses(t, request("GET", "/changes", nil, "If-None-Match", "*", "Prefer", "wait=60"), 429, "BW-LIMIT-002")
+		if rec.Header().Get("Retry-After") != "1" || w.looked != looked {
+			t.Errorf("%v, looked %d times", rec.Header(), w.looked-looked)
+		}
+		if diff := cmp.Diff([]string{"stranger 192.0.2.7 BW-LIMIT-002 waits"}, w.entries[before:]); diff != "" {
+			t.Errorf("entries: %s", diff)
+		}
+		if rec := w.do(t, request("GET", "/changes", nil, "If-None-Match", "*")); rec.Code != 304 {
+			t.Errorf("without waiting: got %d %s", rec.Code, rec.Body)
+		}
+		w.by("otto")
+		_, _, cancel, done := waiting(t, w, "/changes", "wait=60")
+		defer cancel()
+		select {
+		case <-done:
+			t.Error("somebody else did not get to wait")
+		default:
+		}
+		close(w.stop)
+		for _, done := range append(ended, done) {
 			<-done
 		}
 	})

@@ -44,6 +44,8 @@ type Caller struct {
 	// ProofEnds is the instant at which Identify stops accepting the same credentials: the earliest
 	// NotAfter of the certificate chain, a token's `exp` plus the clock skew, or the earlier of both.
 	ProofEnds time.Time
+	// ProofIssued is a token's `iat`; the zero time without a token.
+	ProofIssued time.Time
 	// CertificateSerial is the certificate's serial number in lower-case hex, empty without one.
 	CertificateSerial string
 	// SPKI is the lower-case hex SHA-256 of the certificate's SubjectPublicKeyInfo, empty without one.

@@ -82,7 +82,7 @@ func (a *Authenticator) verifyToken(ctx context.Context, token string, now time.
 		return nil, refuse(ClassLifetime,
 			fmt.Sprintf("the token lives %v, longer than identity.max_token_lifetime (%v)", life, a.cfg.MaxLifetime), nil)
 	}
-	proven.caller.ProofEnds = proven.ended.Add(a.cfg.ClockSkew)
+	proven.caller.ProofEnds, proven.caller.ProofIssued = proven.ended.Add(a.cfg.ClockSkew), proven.issued
 	return proven, nil
 }
 

@@ -143,7 +143,7 @@ create table control.people (
     subject text not null,
     kind text not null,
     groups text[] not null,
-    proof_ends timestamptz not null,
+    proof_issued timestamptz not null,
     seen_at timestamptz not null default clock_timestamp(),
     constraint people_pkey primary key (issuer, subject)
 );
@@ -366,7 +366,7 @@ grant insert on control.changes, control.change_reviews, control.sealed_bytes, c
     control.approvals, control.approval_revocations, control.people, control.requesters, control.idempotency_keys,
     control.notices to bronzeward_gateway;
 grant update (state, since, use_by, attempt_id, issuer, subject, reason, overtaken_by, entry_id, required, groups, self_approval) on control.change_states to bronzeward_gateway;
-grant update (kind, groups, proof_ends, seen_at) on control.people to bronzeward_gateway;
+grant update (kind, groups, proof_issued, seen_at) on control.people to bronzeward_gateway;
 grant update on control.requesters to bronzeward_gateway;
 grant update (status, answer, ref) on control.idempotency_keys to bronzeward_gateway;
 grant update (state, tries, next_at, ended_at, error) on control.notices to bronzeward_gateway;

@@ -1001,6 +1001,9 @@ type CapturedChange = Change
 // EndedChange A proposed act on one machine. All but its state is immutable.
 type EndedChange = Change
 
+// Limited RFC 9457. `type` is `about:blank` throughout, so `title` is the status in words; `code` says which problem it is.
+type Limited = Problem
+
 // OneAttempt One sending of a real apply to a machine.
 type OneAttempt = Attempt
 
@@ -1307,6 +1310,15 @@ type EndedChangeJSONResponse struct {
 	Body Change
 
 	Headers EndedChangeResponseHeaders
+}
+
+type LimitedResponseHeaders struct {
+	RetryAfter *int
+}
+type LimitedApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers LimitedResponseHeaders
 }
 
 type NotModifiedResponseHeaders struct {
@@ -2649,6 +2661,25 @@ func (response Metrics200TextResponse) VisitMetricsResponse(w http.ResponseWrite
 	return err
 }
 
+type Metrics429ApplicationProblemPlusJSONResponse struct {
+	LimitedApplicationProblemPlusJSONResponse
+}
+
+func (response Metrics429ApplicationProblemPlusJSONResponse) VisitMetricsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListNoticesRequestObject struct {
 	Params ListNoticesParams
 }
@@ -2750,6 +2781,25 @@ func (response Readyz200JSONResponse) VisitReadyzResponse(w http.ResponseWriter)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Readyz429ApplicationProblemPlusJSONResponse struct {
+	LimitedApplicationProblemPlusJSONResponse
+}
+
+func (response Readyz429ApplicationProblemPlusJSONResponse) VisitReadyzResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -2901,7 +2951,7 @@ type StrictServerInterface interface {
 	// Openapi Give this file.
 	// (GET /openapi.yaml)
 	Openapi(ctx context.Context, request OpenapiRequestObject) (OpenapiResponseObject, error)
-	// Readyz Say whether this replica would decide a call now.
+	// Readyz Say whether this replica would decide a call, as of a second ago at most.
 	// (GET /readyz)
 	Readyz(ctx context.Context, request ReadyzRequestObject) (ReadyzResponseObject, error)
 	// Whoami Say who the caller is, as proven.

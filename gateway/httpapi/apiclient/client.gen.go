@@ -344,7 +344,7 @@ type ClientInterface interface {
 	// Corresponds with GET /notices (the `ListNotices` operationId).
 	ListNotices(ctx context.Context, params *ListNoticesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Readyz Say whether this replica would decide a call now.
+	// Readyz Say whether this replica would decide a call, as of a second ago at most.
 	//
 	// Corresponds with GET /readyz (the `Readyz` operationId).
 	Readyz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -957,7 +957,7 @@ func (c *Client) ListNotices(ctx context.Context, params *ListNoticesParams, req
 	return c.Client.Do(req)
 }
 
-// Readyz Say whether this replica would decide a call now.
+// Readyz Say whether this replica would decide a call, as of a second ago at most.
 //
 // Corresponds with GET /readyz (the `Readyz` operationId).
 func (c *Client) Readyz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2781,7 +2781,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /notices (the `ListNotices` operationId).
 	ListNoticesWithResponse(ctx context.Context, params *ListNoticesParams, reqEditors ...RequestEditorFn) (*ListNoticesResponse, error)
 
-	// ReadyzWithResponse Say whether this replica would decide a call now.
+	// ReadyzWithResponse Say whether this replica would decide a call, as of a second ago at most.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4290,18 +4290,32 @@ func (r ListNoticesResponse) ContentType() string {
 	return ""
 }
 
+// ReadyzResponse429Headers the declared response headers of an HTTP 429 response for Readyz
+type ReadyzResponse429Headers struct {
+	RetryAfter *int
+}
+
 type ReadyzResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Readiness
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Limited
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Readiness
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ReadyzResponse429Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r ReadyzResponse) GetJSON200() *Readiness {
 	return r.JSON200
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ReadyzResponse) GetApplicationProblemJSON429() *Limited {
+	return r.ApplicationProblemJSON429
 }
 
 // GetJSON503 returns the response for an HTTP 503 `application/json` response
@@ -4886,7 +4900,7 @@ func (c *ClientWithResponses) ListNoticesWithResponse(ctx context.Context, param
 	return ParseListNoticesResponse(rsp)
 }
 
-// ReadyzWithResponse Say whether this replica would decide a call now.
+// ReadyzWithResponse Say whether this replica would decide a call, as of a second ago at most.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -6661,6 +6675,13 @@ func ParseReadyzResponse(rsp *http.Response) (*ReadyzResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Limited
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
 		var dest Readiness
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -6668,6 +6689,19 @@ func ParseReadyzResponse(rsp *http.Response) (*ReadyzResponse, error) {
 		}
 		response.JSON503 = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 429:
+		var headers ReadyzResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	}
 
 	return response, nil

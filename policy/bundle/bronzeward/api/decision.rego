@@ -47,7 +47,7 @@ reasons := [reason |
 # custom:
 #   code: BW-ACT-001
 #   hint: ""
-deny contains finding.because(rego.metadata.rule(), "this identity is revoked, for good") if {
+deny contains finding.because(rego.metadata.rule(), sprintf("you, %s, are revoked, for good", [caller.named])) if {
 	not input.caller.revoked == false
 }
 

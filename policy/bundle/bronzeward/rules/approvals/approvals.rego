@@ -24,8 +24,8 @@ deny contains found if {
 	input.call.class == "apply"
 	change.applying
 	needed.required > count(approvers)
-	found := finding.because(rego.metadata.rule(), sprintf("%s needs %s from %s%s", [
-		finding.change, counted(needed.required), needed.named, given,
+	found := finding.because(rego.metadata.rule(), sprintf("%s needs %s from %s%s%s%s", [
+		finding.change, counted(needed.required), needed.named, given, own_does_not_count, nothing_to_do,
 	]))
 }
 
@@ -123,6 +123,20 @@ another(approver) if {
 counted(1) := "1 approval"
 
 counted(n) := sprintf("%v approvals", [n]) if n != 1
+
+# Who has approved and would apply is told why their own approval is not enough.
+default own_does_not_count := ""
+
+own_does_not_count := "; yours does not count when you apply it yourself" if {
+	not needed.alone
+	some approval in input.change.approvals
+	approval.revoked == false
+	approval.approver == input.change.spender
+}
+
+default nothing_to_do := ""
+
+nothing_to_do := "; the machine runs exactly this already" if input.config.identical == true
 
 default given := ""
 

@@ -167,3 +167,19 @@ test_an_unknown_quorum_is_never_met if {
 test_a_quorum_that_is_no_number_is_never_met if {
 	sample.codes(said(approved([anna]), object.union(one_approval, {"required": "one"}))) == {"BW-APPROVAL-001", "BW-APPROVAL-003"}
 }
+
+message(facts) := found.message if {
+	some found in approvals.deny with input as sample.patched(facts) with data.bronzeward.quorum as one_approval
+	found.code == "BW-APPROVAL-001"
+}
+
+test_who_approved_is_told_why_it_is_not_enough if {
+	by_spender := approved([object.union(anna, {"approver": olga})])
+	contains(message(by_spender), "yours does not count when you apply it yourself")
+	not contains(message(approved([])), "yours does not count")
+}
+
+test_what_the_machine_runs_already_is_said if {
+	contains(message({"/config/identical": true}), "the machine runs exactly this already")
+	not contains(message({}), "runs exactly this already")
+}

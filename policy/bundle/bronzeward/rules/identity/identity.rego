@@ -12,7 +12,7 @@ import data.bronzeward.lib.finding
 # custom:
 #   code: BW-IDENTITY-001
 #   hint: ""
-deny contains finding.because(rego.metadata.rule(), "this identity is revoked, for good") if {
+deny contains finding.because(rego.metadata.rule(), sprintf("you, %s, are revoked, for good", [caller.named])) if {
 	not input.caller.revoked == false
 }
 

@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/policy"
+)
+
+// plainRefusals are the codes that refuse an act whatever it is about: the caller is revoked,
+// has no role for it, is automation, or proves nothing any more; or no law is live.
+var plainRefusals = []string{actCode(1), actCode(2), actCode(3), actCode(4), actCode(5), policy.CodeNoPolicy}
+
+// actCode is a code of data.bronzeward.api, which words it.
+func actCode(n int) string { return fmt.Sprintf("BW-ACT-%03d", n) }
+
+// May refuses, with its entry, what is refused whatever the act is about: before a body is
+// read, a row is looked up or a lock is taken, so that nobody without a role costs the others
+// anything. Nil is no allowance: the act is judged for good under its locks.
+func (a *Acts) May(ctx context.Context, by Actor, name string) error {
+	if a.Book == nil {
+		return nil // a command of its own process, which holds up nobody
+	}
+	for range rounds {
+		snap := a.Store.Snapshot()
+		if a.Judge.Revision() != snap.LiveRevision {
+			fresh, err := a.current(ctx)
+			if err != nil {
+				return err
+			}
+			snap = fresh
+		}
+		f := &policy.Act{Version: policy.FactsVersion, Act: name, Caller: actorFacts(by), Now: snap.Now()}
+		f.Caller.Revoked = snap.Revoked(by.Caller.Issuer, by.Caller.Subject)
+		d := a.decide(ctx, control.Stamp{LiveRevision: snap.LiveRevision, CallerRevoked: f.Caller.Revoked, Now: f.Now}, f, "")
+		// What else is said is said for want of a change, and is not so.
+		d.Reasons = slices.DeleteFunc(slices.Clone(d.Reasons), func(r policy.Reason) bool { return !slices.Contains(plainRefusals, r.Code) })
+		if d.Allow || len(d.Denials()) == 0 {
+			return nil
+		}
+		e := actEntry(by, f, &d)
+		id, err := a.write(ctx, e, snap)
+		var stale *audit.StaleError
+		if errors.As(err, &stale) {
+			if _, err := a.Store.Refresh(ctx, stale.Current); err != nil {
+				return err
+			}
+			continue // authority moved: judged again
+		}
+		if err != nil {
+			return err
+		}
+		return &DeniedAct{Decision: d, EntryID: id}
+	}
+	return nil // it keeps moving: the act itself is judged under the lock
+}
