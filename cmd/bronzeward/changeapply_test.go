@@ -112,7 +112,7 @@ func TestASetIsAppliedOneMachineAtATime(t *testing.T) {
 			want: []string{"GET /changes", "POST /changes/ONE/applications", "POST /changes/TWO/applications"},
 		},
 		"somebody else's is not approved, and one's own is waited for": {
-			lists: []http.HandlerFunc{list(strange(), two, approved(one)), lists(strange(), approved(two), approved(one))}, args: append([]string{"--wait"}, narrow...), first: api.AttemptStateCompleted,
+			lists: []http.HandlerFunc{list(strange(), two, approved(one)), lists(strange(), approved(two), approved(one))}, args: append([]string{"--wait", "--timeout", "20s"}, narrow...), first: api.AttemptStateCompleted,
 			want: []string{"GET /changes", "GET /changes", "POST /changes/ONE/applications", "POST /changes/TWO/applications"},
 		},
 		"one is not approved, and is waited for": {

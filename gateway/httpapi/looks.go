@@ -95,12 +95,9 @@ func (l *looks) newer(key string, than seen) (seen, bool) {
 // one has seen since, or what they see together now.
 func (l *looks) next(ctx context.Context, key string, last seen, look look) (seen, error) {
 	for {
-		if s, ok := l.newer(key, last); ok {
-			return s, nil
-		}
 		s, err := together(ctx, &l.flights, key, lookWithin, func(ctx context.Context) (seen, error) {
 			if s, ok := l.newer(key, last); ok {
-				return s, nil // a flight ended between asking and taking off
+				return s, nil
 			}
 			s, err := see(ctx, look)
 			if err == nil {

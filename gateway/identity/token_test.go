@@ -32,7 +32,7 @@ func TestGoodTokenBecomesCaller(t *testing.T) {
 	want := identity.Caller{
 		Issuer: testIssuer, Subject: "ada", Name: "Ada L.", Kind: identity.KindHuman,
 		Groups: []string{"approvers", "operators"}, Proof: identity.ProofToken, TokenID: "t-1",
-		ProofEnds: noon.Add(11 * time.Minute),
+		ProofEnds: noon.Add(11 * time.Minute), ProofIssued: noon,
 	}
 	for name, values := range map[string][]string{
 		"bearer":                    {"Bearer " + token},
