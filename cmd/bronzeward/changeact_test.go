@@ -119,8 +119,12 @@ func TestAConfigurationIsSubmittedByteForByte(t *testing.T) {
 	}{
 		"one machine": {args: []string{"-n", "worker-1", "-f", file}, golden: "submit-one", want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot}}},
 		"from standard input, for two": {
-			args: []string{"-n", "worker-1,worker-2", "-f", "-", "--set", "s"}, in: configText, golden: "submit-set",
-			want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot, Set: new("s")}, {Machine: "worker-2", Configuration: configText, Mode: api.NoReboot, Set: new("s")}},
+			args: []string{"-n", "worker-1,worker-2", "-f", "-", "--set", "roll out"}, in: configText, golden: "submit-set",
+			want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot, Set: new("roll out")}, {Machine: "worker-2", Configuration: configText, Mode: api.NoReboot, Set: new("roll out")}},
+		},
+		"in another set already": {
+			args: []string{"-n", "worker-1", "-f", file, "--set", "s"}, code: exitFailed, says: "stays in set roll out",
+			want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot, Set: new("s")}},
 		},
 		"there already": {args: []string{"-n", "worker-1", "-f", file}, answer: gives(http.StatusOK, approved(oneChange())), golden: "submit-same", want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot}}},
 		"refused": {

@@ -47,6 +47,12 @@ func (s *changesSubmitCmd) Run(ctx context.Context, g *globals) error {
 			problems = append(problems, fmt.Errorf("%s: %w", machine, err))
 			continue
 		}
+		if s.Set != "" && c.Set != s.Set {
+			// A change's set is part of what was proposed; the very same bytes are the same change.
+			problems = append(problems, fmt.Errorf("%s: change %s was proposed before and stays in %s: go on with it by its id, or cancel it and submit again",
+				machine, c.ID, setNamed(c.Set)))
+			continue
+		}
 		captured = append(captured, c)
 	}
 	if !s.Wait && g.Output != "table" && len(captured) > 0 {
@@ -57,6 +63,9 @@ func (s *changesSubmitCmd) Run(ctx context.Context, g *globals) error {
 		if err := g.print(value, nil, nil); err != nil {
 			return err
 		}
+	}
+	if len(problems) > 0 && len(captured) > 0 {
+		problems = append(problems, fmt.Errorf("the set is not whole: %s\ntry: bronzeward changes show --set %s", machinesOf(captured), shellWord(s.Set)))
 	}
 	if len(problems) > 0 {
 		return errors.Join(problems...)
@@ -136,6 +145,14 @@ func inSet(c *api.Change) string {
 		return ""
 	}
 	return ", in set " + ascii(c.Set)
+}
+
+// setNamed is a set as a sentence names it.
+func setNamed(set string) string {
+	if set == "" {
+		return "no set"
+	}
+	return "set " + ascii(set)
 }
 
 // needs says what a live change waits for, and how long.
