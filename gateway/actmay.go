@@ -21,7 +21,7 @@ func actCode(n int) string { return fmt.Sprintf("BW-ACT-%03d", n) }
 // May refuses, with its entry, what is refused whatever the act is about: before a body is
 // read, a row is looked up or a lock is taken, so that nobody without a role costs the others
 // anything. Nil is no allowance: the act is judged for good under its locks.
-func (a *Acts) May(ctx context.Context, by Actor, name string) error {
+func (a *Acts) May(ctx context.Context, by Actor, name, subject string) error {
 	if a.Book == nil {
 		return nil // a command of its own process, which holds up nobody
 	}
@@ -34,7 +34,7 @@ func (a *Acts) May(ctx context.Context, by Actor, name string) error {
 			}
 			snap = fresh
 		}
-		f := &policy.Act{Version: policy.FactsVersion, Act: name, Caller: actorFacts(by), Now: snap.Now()}
+		f := &policy.Act{Version: policy.FactsVersion, Act: name, Caller: actorFacts(by), Subject: subject, Now: snap.Now()}
 		f.Caller.Revoked = snap.Revoked(by.Caller.Issuer, by.Caller.Subject)
 		d := a.decide(ctx, control.Stamp{LiveRevision: snap.LiveRevision, CallerRevoked: f.Caller.Revoked, Now: f.Now}, f, "")
 		// What else is said is said for want of a change, and is not so.

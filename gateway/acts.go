@@ -88,7 +88,7 @@ type said struct {
 // act prepares one act: the law is brought to the live revision first, and judges inside
 // the transaction. first is the revision that may judge while none is live.
 func (a *Acts) act(ctx context.Context, by Actor, name, subject string, first string) (control.Act, *said, error) {
-	if err := a.May(ctx, by, name); err != nil {
+	if err := a.May(ctx, by, name, subject); err != nil {
 		return control.Act{}, nil, err
 	}
 	if _, err := a.current(ctx); err != nil {

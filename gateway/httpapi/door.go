@@ -119,7 +119,7 @@ func (c *call) do() (a answer, err error) {
 	// The server's own deadline is for requests that are answered at once.
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(actWithin))
 	if c.route.changes() {
-		if err := c.Book.May(c.ctx, c.by, c.route.first()); err != nil {
+		if err := c.Book.May(c.ctx, c.by, c.route.first(), c.subject()); err != nil {
 			return nil, err
 		}
 	}

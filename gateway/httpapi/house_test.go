@@ -122,7 +122,7 @@ func (h *house) Read(_ context.Context, _ identity.Actor, act, subject string) (
 	return h.write("read", act, subject)
 }
 
-func (h *house) May(_ context.Context, _ identity.Actor, act string) error {
+func (h *house) May(_ context.Context, _ identity.Actor, act, _ string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked = append(h.asked, act)

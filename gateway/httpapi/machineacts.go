@@ -167,7 +167,7 @@ func (d *door) pinMachine(c *call) (answer, error) {
 	if body.Replace {
 		act = actRepin
 	}
-	if err := d.Book.May(c.ctx, c.by, act); err != nil {
+	if err := d.Book.May(c.ctx, c.by, act, c.subject()); err != nil {
 		return nil, err
 	}
 	name, err := c.actOnMachine()

@@ -34,7 +34,7 @@ type Book interface {
 	// May refuses what is refused whatever the act is about, before anything is read, looked
 	// up or waited for: a denial whose entry is written. Nil is no allowance and leaves no
 	// entry; the act is judged again by whoever does it.
-	May(ctx context.Context, by identity.Actor, act string) error
+	May(ctx context.Context, by identity.Actor, act, subject string) error
 	// Read judges a reading act and writes its entry.
 	Read(ctx context.Context, by identity.Actor, act, subject string) (uuid.UUID, error)
 	// Record writes a refusal that was found before any act.
