@@ -49,10 +49,10 @@ func TestWhoMayNotApprove(t *testing.T) {
 		code string
 	}{
 		{"their own change", h.actor(t, "boris"), "BW-APPROVAL-007"},
-		{"automation, in the group of the approvers", robot, "BW-APPROVAL-008"},
-		{"an operator", h.actor(t, "olga"), "BW-APPROVAL-006"},
+		{"automation, in the group of the approvers", robot, "BW-ACT-004"},
+		{"an operator", h.actor(t, "olga"), "BW-ACT-003"},
 		{"a viewer", h.actor(t, "vera"), "BW-ACT-003"},
-		{"in another group", lead, "BW-APPROVAL-006"},
+		{"in another group", lead, "BW-ACT-003"},
 		{"with a proof that has ended", late, "BW-ACT-005"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
