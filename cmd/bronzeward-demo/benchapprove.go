@@ -35,7 +35,7 @@ func (h *benchHouse) approvals(ctx context.Context, o benchOptions) (string, err
 	}
 	all := map[[2]string]*pacing{}
 	laws := []string{lawNone, lawOne}
-	for round := range o.times(6) + 1 {
+	for round := range o.times(4) + 1 {
 		for i := range laws {
 			law := laws[(i+round)%len(laws)]
 			if err := h.quorum(ctx, slices.Index(laws, law)); err != nil {

@@ -25,7 +25,7 @@ func (h *benchHouse) captures(ctx context.Context, o benchOptions) (string, erro
 	}
 	took := map[string]samples{}
 	const warm = 10
-	for round := range o.times(200) + warm {
+	for round := range o.times(150) + warm {
 		m := h.fleet[round%len(h.fleet)]
 		text := m.next()
 		order := []string{cameRefusal, cameCapture, cameKnown}

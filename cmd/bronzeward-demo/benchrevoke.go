@@ -44,7 +44,7 @@ func (h *benchHouse) revocation(ctx context.Context, o benchOptions) (string, er
 	}
 	defer delete(h.Gateways, "gateway-2")
 	var asked, first, last, here, there samples
-	for round := range o.times(15) + 1 {
+	for round := range o.times(10) + 1 {
 		e, err := h.revokeOnce(ctx, fmt.Sprintf("bench-%d", round), [2]string{h.Endpoint, second.Endpoint})
 		if err != nil {
 			return "", errors.Join(err, second.Stop())

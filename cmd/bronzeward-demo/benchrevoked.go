@@ -47,7 +47,7 @@ func (h *benchHouse) revoked(ctx context.Context, o benchOptions) (_ string, err
 	}
 	read, applied := map[string]samples{}, map[string]samples{}
 	const warm = 20
-	err = takeTurns(o.times(400)+warm, ways, func(round int, way benchWay) error {
+	err = takeTurns(o.times(200)+warm, ways, func(round int, way benchWay) error {
 		a := sides[way.name]
 		request, err := applyRequest(turnText(a.text, round+1))
 		if err != nil {

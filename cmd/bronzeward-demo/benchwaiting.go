@@ -37,7 +37,7 @@ func (h *benchHouse) waiting(ctx context.Context, o benchOptions) (string, error
 			after = fmt.Sprintf(", %d more have ended", ended)
 		}
 		list, who := fmt.Sprintf("`GET /changes?state=waiting&limit=%d`%s", waitingChanges, after), "`GET /whoami`"+after
-		took, size, err := h.gets(ctx, o.times(200), map[string]string{list: fmt.Sprintf("/changes?state=waiting&limit=%d", waitingChanges), who: "/whoami"})
+		took, size, err := h.gets(ctx, o.times(100), map[string]string{list: fmt.Sprintf("/changes?state=waiting&limit=%d", waitingChanges), who: "/whoami"})
 		if err != nil {
 			return "", err
 		}

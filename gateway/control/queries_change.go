@@ -34,6 +34,8 @@ var (
 	sqlChangesByID string
 	//go:embed queries/changes_due.sql
 	sqlChangesDue string
+	//go:embed queries/changes_list_live.sql
+	sqlChangesListLive string
 	//go:embed queries/changes_live.sql
 	sqlChangesLive string
 	//go:embed queries/changes_lock.sql

@@ -42,6 +42,7 @@ create index changes_by_set on control.changes (set_name) where set_name <> '';
 create table control.change_reviews (
     change_id uuid not null,
     changes json not null,
+    diffs integer not null generated always as (json_array_length(changes)) stored,
     discards json not null,
     warnings json not null,
     constraint change_reviews_pkey primary key (change_id),
@@ -271,16 +272,17 @@ create trigger sealed_bytes_end before delete on control.sealed_bytes
 
 -- How many people's approvals count for a spender, told by the rows themselves.
 create function control.approvals_that_count(change uuid, of_groups text[], self_allowed boolean, spender_issuer text, spender_subject text)
-    returns bigint language sql stable as $$
-    select count(distinct (a.issuer, a.subject))
+    returns bigint language plpgsql stable as $$
+begin
+    return (select count(distinct (a.issuer, a.subject))
     from control.approvals a
     join control.changes c on c.id = a.change_id
     where a.change_id = change and a.kind = 'human' and a.digest = c.digest and a.groups && of_groups
         and a.epoch = c.epoch and a.epoch = (select epoch from control.installation)
         and not exists (select from control.approval_revocations r where r.approval_id = a.id)
         and not exists (select from control.identity_revocations r where (r.issuer, r.subject) = (a.issuer, a.subject))
-        and (self_allowed or (a.issuer, a.subject) not in ((c.issuer, c.subject), (spender_issuer, spender_subject)))
-$$;
+        and (self_allowed or (a.issuer, a.subject) not in ((c.issuer, c.subject), (spender_issuer, spender_subject))));
+end $$;
 
 -- The attempt's change is for exactly what is sent, is spent by it, and enough people agreed (I6).
 create function control.attempt_has_approvals() returns trigger
@@ -335,7 +337,7 @@ create view control.change_rows as
         s.state, s.since, s.use_by, s.attempt_id, s.issuer as by_issuer, s.subject as by_subject, s.reason, s.overtaken_by,
         exists (select from control.identity_revocations r where (r.issuer, r.subject) = (c.issuer, c.subject)) as requester_revoked,
         exists (select from control.sealed_bytes b where b.change_id = c.id) as sealed,
-        coalesce((select json_array_length(v.changes) from control.change_reviews v where v.change_id = c.id), 0) as diffs
+        coalesce((select v.diffs from control.change_reviews v where v.change_id = c.id), 0) as diffs
     from control.changes c
     join control.change_states s on s.change_id = c.id
     join control.machines m on m.id = c.machine_id;
