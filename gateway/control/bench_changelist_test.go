@@ -26,7 +26,7 @@ func (w *world) crowded(b *testing.B, s *Store, fleet []Machine, waiting, ended 
 				c.created_at - n * interval '1 minute', c.approve_by - n * interval '1 minute', c.use_within
 			from generate_series(1, $1) n join (select *, row_number() over () as r from control.changes) c on c.r = 1 + n % 50
 			returning *),
-		reviewed as (insert into control.change_reviews
+		reviewed as (insert into control.change_reviews (change_id, changes, discards, warnings)
 			select o.id, r.changes, r.discards, r.warnings from old o, (select * from control.change_reviews limit 1) r)
 		insert into control.change_states (change_id, machine_id, binding, state, since, required, groups, self_approval)
 		select id, machine_id, binding, 'expired', approve_by, 1, '{approvers}', false from old`, ended)
