@@ -56,7 +56,7 @@ func (a *Acts) Cancel(ctx context.Context, by Actor, id control.ChangeID, reason
 		return control.Change{}, err
 	}
 	as := ActChangesCancel
-	if ch.Requester == (policy.Person{Issuer: by.Caller.Issuer, Subject: by.Caller.Subject}) {
+	if ch.Requester == personOf(by.Caller) {
 		as = ActChangesCancelOwn
 	}
 	return a.end(ctx, by, as, id, reason, once, a.Store.Cancel)
@@ -104,9 +104,7 @@ func (a *Acts) Read(ctx context.Context, by Actor, name, subject string) (uuid.U
 		if err != nil {
 			return uuid.Nil, err
 		}
-		f := &policy.Act{Version: policy.FactsVersion, Act: name, Caller: actorFacts(by), Subject: subject, Now: snap.Now()}
-		f.Caller.Revoked = snap.Revoked(by.Caller.Issuer, by.Caller.Subject)
-		d := a.decide(ctx, control.Stamp{LiveRevision: snap.LiveRevision, CallerRevoked: f.Caller.Revoked, Now: f.Now}, f, "")
+		f, d := a.judged(ctx, by, name, subject, snap)
 		e := actEntry(by, f, &d)
 		id, err := a.write(ctx, e, snap)
 		var stale *audit.StaleError

@@ -70,7 +70,7 @@ func (a *Acts) observe(ctx context.Context, by Actor, as, name string, once *con
 	}
 	o := control.Observation{
 		Began: began, NotedSerial: machine.Serial,
-		Identity: control.Identity{NodeID: e.NodeID, ClusterID: e.ClusterID, SMBIOS: e.SMBIOS},
+		Identity: identityOf(e),
 		Version:  e.Version, Stage: e.Stage, Type: e.Type,
 		Active: a.Digester.Digest(e.Active.Text), Persistent: a.Digester.Digest(e.Persistent.Text),
 		ActiveVersion: versionPair(e.Active), PersistentVersion: versionPair(e.Persistent),

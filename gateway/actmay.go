@@ -34,9 +34,7 @@ func (a *Acts) May(ctx context.Context, by Actor, name, subject string) error {
 			}
 			snap = fresh
 		}
-		f := &policy.Act{Version: policy.FactsVersion, Act: name, Caller: actorFacts(by), Subject: subject, Now: snap.Now()}
-		f.Caller.Revoked = snap.Revoked(by.Caller.Issuer, by.Caller.Subject)
-		d := a.decide(ctx, control.Stamp{LiveRevision: snap.LiveRevision, CallerRevoked: f.Caller.Revoked, Now: f.Now}, f, "")
+		f, d := a.judged(ctx, by, name, subject, snap)
 		// What else is said is said for want of a change, and is not so.
 		d.Reasons = slices.DeleteFunc(slices.Clone(d.Reasons), func(r policy.Reason) bool { return !slices.Contains(plainRefusals, r.Code) })
 		if d.Allow || len(d.Denials()) == 0 {
@@ -57,4 +55,11 @@ func (a *Acts) May(ctx context.Context, by Actor, name, subject string) error {
 		return &DeniedAct{Decision: d, EntryID: id}
 	}
 	return nil // it keeps moving: the act itself is judged under the lock
+}
+
+// judged judges an act by what the snapshot knows, without a lock: nothing may be done by it.
+func (a *Acts) judged(ctx context.Context, by Actor, name, subject string, snap *control.Snapshot) (*policy.Act, policy.Decision) {
+	f := &policy.Act{Version: policy.FactsVersion, Act: name, Caller: actorFacts(by), Subject: subject, Now: snap.Now()}
+	f.Caller.Revoked = snap.Revoked(by.Caller.Issuer, by.Caller.Subject)
+	return f, a.decide(ctx, control.Stamp{LiveRevision: snap.LiveRevision, CallerRevoked: f.Caller.Revoked, Now: f.Now}, f, "")
 }

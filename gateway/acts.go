@@ -96,7 +96,7 @@ func (a *Acts) act(ctx context.Context, by Actor, name, subject string, first st
 	}
 	answers := &said{byEntry: map[uuid.UUID]policy.Decision{}}
 	caller := actorFacts(by)
-	who := policy.Person{Issuer: caller.Issuer, Subject: caller.Subject}
+	who := personOf(by.Caller)
 	return control.Act{
 		By: who,
 		Entry: func(st control.Stamp) audit.Entry {

@@ -106,7 +106,7 @@ func liveNow(list []control.Change, snap *control.Snapshot) []control.Change {
 
 // person is who calls, as changes name them.
 func (c *call) person() policy.Person {
-	return policy.Person{Issuer: c.caller.Issuer, Subject: c.caller.Subject}
+	return personOf(c.caller)
 }
 
 // review is what an approver looks at: the differences, what would be discarded, and what

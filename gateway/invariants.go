@@ -29,8 +29,7 @@ func evidenceFacts(e upstream.Evidence, m *control.Machine) *policy.Evidence {
 // identityMatches compares all of a machine's identity with what the row is pinned to.
 // A row that is not pinned matches nothing.
 func identityMatches(e upstream.Evidence, m *control.Machine) bool {
-	read := control.Identity{NodeID: e.NodeID, ClusterID: e.ClusterID, SMBIOS: e.SMBIOS}
-	return m.Pinned() && read == m.Identity
+	return m.Pinned() && identityOf(e) == m.Identity
 }
 
 // maxReadable is the largest request, in bytes, whose configuration can be read back: the

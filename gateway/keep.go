@@ -114,7 +114,7 @@ func (g *Gateway) Saw(c identity.Caller) {
 	if c.Proof == identity.ProofCertificate {
 		return // its groups are as old as the certificate
 	}
-	who := policy.Person{Issuer: c.Issuer, Subject: c.Subject}
+	who := personOf(c)
 	if !g.seen.news(who, c.ProofIssued, c.Groups) {
 		return
 	}

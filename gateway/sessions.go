@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"bronzeward/gateway/identity"
+	"bronzeward/policy"
 )
 
 // Why an open call ends before its own end.
@@ -20,17 +21,17 @@ var (
 	errTooMany     = errors.New("too many calls of this caller are open at once")
 )
 
-// person is who a caller is across certificates and tokens.
-type person struct{ issuer, subject string }
-
-func personOf(c identity.Caller) person { return person{c.Issuer, c.Subject} }
+// personOf is who a caller is across certificates and tokens.
+func personOf(c identity.Caller) policy.Person {
+	return policy.Person{Issuer: c.Issuer, Subject: c.Subject}
+}
 
 // sessions are the calls that are open now, by person. Safe for concurrent use.
 type sessions struct {
 	limit int
 
 	mu      sync.Mutex // guards open and stopped
-	open    map[person]*openCalls
+	open    map[policy.Person]*openCalls
 	stopped error // why no call is taken any more; nil while they are
 }
 
@@ -47,7 +48,7 @@ type openCalls struct {
 const maxBodies = 8
 
 func newSessions(limit int) *sessions {
-	return &sessions{limit: limit, open: map[person]*openCalls{}}
+	return &sessions{limit: limit, open: map[policy.Person]*openCalls{}}
 }
 
 // enter opens a call: its context ends with the proof, with a revocation, or with
@@ -96,7 +97,7 @@ func (s *sessions) endRevoked(revoked func(issuer, subject string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for who, calls := range s.open {
-		if !revoked(who.issuer, who.subject) {
+		if !revoked(who.Issuer, who.Subject) {
 			continue
 		}
 		for one := range calls.all {

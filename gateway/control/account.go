@@ -31,8 +31,8 @@ type Accounting struct {
 //	says landed, machine still holds the base             failed
 //	anything else                                         accounted
 func (s *Store) Account(ctx context.Context, acc Accounting, act Act) (audit.Receipt, error) {
-	if acc.Reason == "" || len(acc.Reason) > 1000 || !printable(acc.Reason) {
-		return audit.Receipt{}, fmt.Errorf("%w: accounting needs a reason of at most 1000 printable bytes", ErrInvalid)
+	if acc.Reason == "" || !validReason(acc.Reason) {
+		return audit.Receipt{}, fmt.Errorf("%w: accounting needs a reason of at most %d printable bytes", ErrInvalid, maxReason)
 	}
 	return s.act(ctx, shared, act, func(tx pgx.Tx, _ Stamp, entry *audit.Entry) error {
 		a, now, err := lockAttempt(ctx, tx, acc.AttemptID)

@@ -165,8 +165,8 @@ func (s *Store) lockForAct(ctx context.Context, tx pgx.Tx, side authority, act A
 		for _, id := range act.changes {
 			d.changes = append(d.changes, locked[slices.IndexFunc(locked, func(c Change) bool { return c.ID == id })])
 		}
-		if err := tx.QueryRow(ctx, sqlClock).Scan(&d.Now); err != nil {
-			return nil, sqlError("reading the clock", err)
+		if d.Now, err = readClock(ctx, tx); err != nil {
+			return nil, err
 		}
 	}
 	for i := range max(1, len(d.changes)) {

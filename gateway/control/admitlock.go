@@ -63,8 +63,9 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 	// The clock is asked for in its own round trip, after the last lock: send_by on this
 	// process's monotonic clock then cannot be later than in the database.
 	v.asked = s.cfg.Clock()
-	if err := tx.QueryRow(ctx, sqlClock).Scan(&st.Now); err != nil {
-		return view{}, sqlError("reading the clock", err)
+	var err error
+	if st.Now, err = readClock(ctx, tx); err != nil {
+		return view{}, err
 	}
 	v.sortChanges(live, approvals)
 	key := RequestKey(r.Digest, r.Caller, r.MachineID, r.Mode)

@@ -131,8 +131,8 @@ func (s *Store) Cancel(ctx context.Context, id ChangeID, reason string, act Act)
 }
 
 func (s *Store) end(ctx context.Context, id ChangeID, to ChangeState, reason string, act Act) (Change, error) {
-	if reason == "" || !validReason(reason) {
-		return Change{}, fmt.Errorf("%w: it takes a reason of at most %d printable bytes", ErrInvalid, maxReason)
+	if err := needReason(reason); err != nil {
+		return Change{}, err
 	}
 	var out Change
 	act.changes = []ChangeID{id}
@@ -156,12 +156,19 @@ const maxReason = 1000
 
 func validReason(reason string) bool { return len(reason) <= maxReason && printable(reason) }
 
+func needReason(reason string) error {
+	if reason == "" || !validReason(reason) {
+		return fmt.Errorf("%w: it takes a reason of at most %d printable bytes", ErrInvalid, maxReason)
+	}
+	return nil
+}
+
 // RevokeApproval takes an approval of a live change back, for good. The change waits again
 // when too few are left. An attempt that is under way is not stopped; when it changes nothing,
 // the change comes back without the approval.
 func (s *Store) RevokeApproval(ctx context.Context, id ApprovalID, reason string, act Act) (Approval, error) {
-	if reason == "" || !validReason(reason) {
-		return Approval{}, fmt.Errorf("%w: it takes a reason of at most %d printable bytes", ErrInvalid, maxReason)
+	if err := needReason(reason); err != nil {
+		return Approval{}, err
 	}
 	named, err := s.GetApproval(ctx, id)
 	if err != nil {

@@ -190,22 +190,19 @@ func (s *Store) finish(ctx context.Context, tx pgx.Tx, a *Attempt, to State, act
 // afterAttempt gives an unspent change back, and ends the machine's other changes when it
 // now runs something else than they were proposed against.
 func afterAttempt(ctx context.Context, tx pgx.Tx, a *Attempt, to State, active, persistent string) error {
-	var now time.Time
 	switch {
 	case (to == StateRejected || to == StateNotSent) && a.ChangeID != ChangeID{}:
 		locked, err := lockChanges(ctx, tx, []ChangeID{a.ChangeID})
 		if err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
-			return sqlError("reading the clock", err)
+		now, err := readClock(ctx, tx)
+		if err != nil {
+			return err
 		}
 		return giveBack(ctx, tx, &locked[0], now, to)
 	case to == StateCompleted, to == StateAccounted, to == StateFailed:
-		if err := tx.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
-			return sqlError("reading the clock", err)
-		}
-		return supersede(ctx, tx, now, a.MachineID, active, persistent, uuid.Nil)
+		return supersede(ctx, tx, a.MachineID, active, persistent, uuid.Nil)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // is ErrConflict and changes nothing. Somebody nobody has seen can be revoked.
 func (s *Store) RevokeIdentity(ctx context.Context, who policy.Person, reason string, act Act) (IdentityRevocation, error) {
 	if who.Issuer == "" || who.Subject == "" || reason == "" ||
-		len(who.Issuer) > 1024 || len(who.Subject) > 1024 || len(reason) > 1000 || !printable(who.Issuer+who.Subject+reason) {
+		len(who.Issuer) > 1024 || len(who.Subject) > 1024 || !printable(who.Issuer+who.Subject) || !validReason(reason) {
 		return IdentityRevocation{}, fmt.Errorf("%w: revoking needs issuer, subject and a reason, in printable bytes", ErrInvalid)
 	}
 	out := IdentityRevocation{Person: who, Reason: reason}
@@ -69,10 +69,8 @@ func lockChangesOf(ctx context.Context, tx pgx.Tx, who policy.Person) ([]Change,
 			return nil, now, err
 		}
 	}
-	if err := tx.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
-		return nil, now, sqlError("reading the clock", err)
-	}
-	return locked, now, nil
+	now, err = readClock(ctx, tx)
+	return locked, now, err
 }
 
 // takeFrom ends a revoked person's own change, and marks their approvals of others' changes.

@@ -32,9 +32,9 @@ func (s *Store) ExpireChanges(ctx context.Context) (int, error) {
 			if err != nil {
 				return written{}, err
 			}
-			var now time.Time
-			if err := tx.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
-				return written{}, sqlError("reading the clock", err)
+			now, err := readClock(ctx, tx)
+			if err != nil {
+				return written{}, err
 			}
 			if c := &locked[0]; c.Expired(now) {
 				moved = true

@@ -99,9 +99,5 @@ func (s *Store) afterObservation(ctx context.Context, tx pgx.Tx, m *Machine, o O
 	if err != nil || len(held) > 0 {
 		return err
 	}
-	var now time.Time
-	if err := tx.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
-		return sqlError("reading the clock", err)
-	}
-	return supersede(ctx, tx, now, m.ID, o.Active, o.Persistent, entry)
+	return supersede(ctx, tx, m.ID, o.Active, o.Persistent, entry)
 }

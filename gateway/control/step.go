@@ -115,7 +115,27 @@ func lockChanges(ctx context.Context, tx pgx.Tx, ids []ChangeID) ([]Change, erro
 
 // supersede ends the live changes of a locked machine that were proposed against something
 // else than it runs now.
-func supersede(ctx context.Context, tx pgx.Tx, now time.Time, machine uuid.UUID, active, persistent string, entry uuid.UUID) error {
+func supersede(ctx context.Context, tx pgx.Tx, machine uuid.UUID, active, persistent string, entry uuid.UUID) error {
+	return endLive(ctx, tx, machine, entry, func(c *Change) (reason, base string) {
+		switch {
+		case differs(c.Base, active):
+			return "the machine runs another configuration", active
+		case differs(c.Persistent, persistent):
+			return "the machine has another configuration on its disk", persistent
+		}
+		return "", ""
+	})
+}
+
+// overtakeAll ends every live change of a locked machine: they were for another machine, or
+// for the same one at another place.
+func overtakeAll(ctx context.Context, tx pgx.Tx, machine, entry uuid.UUID, reason string) error {
+	return endLive(ctx, tx, machine, entry, func(*Change) (string, string) { return reason, "" })
+}
+
+// endLive supersedes the live changes of a locked machine that why gives a reason for, and
+// the base it runs instead where that is why.
+func endLive(ctx context.Context, tx pgx.Tx, machine, entry uuid.UUID, why func(*Change) (reason, base string)) error {
 	if _, err := tx.Exec(ctx, sqlChangesLockLive, machine); err != nil {
 		return sqlError("locking the machine's changes", err)
 	}
@@ -123,21 +143,28 @@ func supersede(ctx context.Context, tx pgx.Tx, now time.Time, machine uuid.UUID,
 	if err != nil {
 		return err
 	}
+	now, err := readClock(ctx, tx)
+	if err != nil {
+		return err
+	}
 	for i := range live {
-		c := &live[i]
-		s := step{to: ChangeSuperseded, reason: "the machine runs another configuration", base: active, entry: entry}
-		switch {
-		case differs(c.Base, active):
-		case differs(c.Persistent, persistent):
-			s.reason, s.base = "the machine has another configuration on its disk", persistent
-		default:
+		reason, base := why(&live[i])
+		if reason == "" {
 			continue
 		}
-		if err := c.become(ctx, tx, now, s); err != nil {
+		if err := live[i].become(ctx, tx, now, step{to: ChangeSuperseded, reason: reason, base: base, entry: entry}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readClock reads the database's clock in its own round trip: after the last lock.
+func readClock(ctx context.Context, tx pgx.Tx) (now time.Time, err error) {
+	if err := tx.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
+		return now, sqlError("reading the clock", err)
+	}
+	return now, nil
 }
 
 // differs is true when two digests of one scheme and key version are not the same. Others
@@ -153,26 +180,4 @@ func scheme(digest string) string {
 		return ""
 	}
 	return digest[:at]
-}
-
-// overtakeAll ends every live change of a locked machine: they were for another machine, or
-// for the same one at another place.
-func overtakeAll(ctx context.Context, tx pgx.Tx, machine, entry uuid.UUID, reason string) error {
-	if _, err := tx.Exec(ctx, sqlChangesLockLive, machine); err != nil {
-		return sqlError("locking the machine's changes", err)
-	}
-	live, err := readChanges(ctx, tx, "reading the machine's changes", sqlChangesLive, machine)
-	if err != nil {
-		return err
-	}
-	var now time.Time
-	if err := tx.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
-		return sqlError("reading the clock", err)
-	}
-	for i := range live {
-		if err := live[i].become(ctx, tx, now, step{to: ChangeSuperseded, reason: reason, entry: entry}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
