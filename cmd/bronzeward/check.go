@@ -109,16 +109,14 @@ func (c *Config) problems() []error {
 	if len(c.Identity.CertificateAuthorities) == 0 && len(c.Identity.Issuers) == 0 {
 		bad("identity", "needs certificate_authorities, issuers or both: otherwise nobody could call")
 	}
-	file("talos.certificate", c.Talos.Certificate, true)
-	file("talos.key", c.Talos.Key, true)
-	file("talos.ca", c.Talos.CA, true)
+	c.openBaoProblems(bad, file)
 	switch c.Digest.Scheme {
 	case "sha256":
 		if c.Digest.KeysFile != "" {
 			bad("digest.keys_file", "is not used with scheme sha256")
 		}
 	case "hmac-sha256":
-		file("digest.keys_file", c.Digest.KeysFile, true)
+		file("digest.keys_file", c.Digest.KeysFile, !c.OpenBao.configured())
 	default:
 		bad("digest.scheme", "%q is neither hmac-sha256 nor sha256", c.Digest.Scheme)
 	}

@@ -26,6 +26,7 @@ type Config struct {
 	TLS        TLSConfig      `yaml:"tls"`
 	Database   DatabaseConfig `yaml:"database"`
 	Identity   IdentityConfig `yaml:"identity"`
+	OpenBao    OpenBaoConfig  `yaml:"openbao"`
 	Talos      TalosConfig    `yaml:"talos"`
 	Digest     DigestConfig   `yaml:"digest"`
 	Apply      ApplyConfig    `yaml:"apply"`
@@ -98,7 +99,8 @@ type DenyConfig struct {
 	SPKI    string `yaml:"spki"`
 }
 
-// TalosConfig is the credential shown to nodes: an os:impersonator certificate.
+// TalosConfig is the credential shown to nodes, an os:impersonator certificate, in files: for
+// development. OpenBao holds it else.
 type TalosConfig struct {
 	Certificate string `yaml:"certificate"`
 	Key         string `yaml:"key"`
@@ -110,7 +112,8 @@ type DigestConfig struct {
 	// Scheme is "hmac-sha256" (default) or "sha256"; with the latter whoever can read
 	// the database can test guesses of a configuration.
 	Scheme string `yaml:"scheme"`
-	// KeysFile holds the keys of hmac-sha256; its name must say that it is for development.
+	// KeysFile holds the keys of hmac-sha256; its name must say that it is for development. OpenBao
+	// holds them else.
 	KeysFile string `yaml:"keys_file"`
 }
 

@@ -23,8 +23,8 @@ type ChangesConfig struct {
 
 // SealConfig is what seals the exact bytes of changes.
 type SealConfig struct {
-	// KeysFile holds the sealing keys; its name must say that it is for development. Without
-	// it no change can be captured.
+	// KeysFile holds the sealing keys; its name must say that it is for development. OpenBao seals
+	// else.
 	KeysFile string `yaml:"keys_file"`
 }
 

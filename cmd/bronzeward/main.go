@@ -32,6 +32,7 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" group:"house" help:"Run the gateway."`
 	Migrate migrateCmd `cmd:"" group:"house" help:"Create or update the database schema."`
 	Config  configCmd  `cmd:"" group:"house" help:"Check the configuration file."`
+	OpenBao openBaoCmd `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
 
 	Completion kongcompletion.Completion `cmd:"" group:"other" help:"Print a shell completion script."`
 	Version    versionCmd                `cmd:"" group:"other" help:"Print versions."`

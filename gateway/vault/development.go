@@ -114,10 +114,10 @@ func (d *Development) Open(ctx context.Context, sealed, associated []byte) ([]by
 	return plaintext, nil
 }
 
-// bind is what the tag is over besides the ciphertext. The header has one length, so the two
+// bind is what the tag is over besides the ciphertext. A head says its own length, so the two
 // need nothing between them.
 func bind(head, associated []byte) []byte {
-	return append(append(make([]byte, 0, headerSize+len(associated)), head[:headerSize]...), associated...)
+	return append(append(make([]byte, 0, len(head)+len(associated)), head...), associated...)
 }
 
 // String shows no key.

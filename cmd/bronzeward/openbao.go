@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	policies "bronzeward/deploy/openbao"
+	"bronzeward/gateway/vault"
+)
+
+// openBaoCmd is what operators do with OpenBao. All of it uses openbao.address of the
+// configuration and an operator's own token.
+type openBaoCmd struct {
+	Setup         openBaoSetupCmd         `cmd:"" help:"Make the mounts, keys and policies that a gateway needs, after showing them."`
+	PutCredential openBaoPutCredentialCmd `cmd:"" help:"Put the Talos credential of a cluster; a running gateway takes it up by itself."`
+	RotateCA      openBaoRotateCACmd      `cmd:"" name:"rotate-ca" help:"Make a new authority for people's certificates; the present one stays trusted beside it."`
+	DropCA        openBaoDropCACmd        `cmd:"" name:"drop-ca" help:"Stop trusting the authority before the current one."`
+	CheckpointKey openBaoCheckpointKeyCmd `cmd:"" help:"Print the public keys that verify checkpoints of the book."`
+}
+
+// tokenFlags say whose token OpenBao is asked with.
+type tokenFlags struct {
+	TokenFile string `env:"BAO_TOKEN_FILE" placeholder:"FILE" help:"File with your OpenBao token; BAO_TOKEN holds the token itself, and ~/.vault-token is read last, as bao does."`
+}
+
+// operator is a client with the person's own token.
+func (g *globals) operator(f tokenFlags) (*Config, *vault.Client, error) {
+	cfg, err := loadConfig(g.ConfigFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	conf, err := cfg.vaultConfig(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, err
+	}
+	token, err := f.token()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := vault.OpenWithToken(conf, token)
+	return cfg, client, err
+}
+
+func (f tokenFlags) token() (string, error) {
+	path := f.TokenFile
+	if path == "" {
+		if token := strings.TrimSpace(os.Getenv("BAO_TOKEN")); token != "" {
+			return token, nil
+		}
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", usageError{errors.New("no OpenBao token: give --token-file or BAO_TOKEN")}
+		}
+		path = filepath.Join(home, ".vault-token")
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil && f.TokenFile == "" {
+		return "", usageError{errors.New("no OpenBao token: give --token-file or BAO_TOKEN, or log in with bao login")}
+	}
+	if err != nil {
+		return "", usageError{fmt.Errorf("reading your OpenBao token: %w", err)}
+	}
+	if token := strings.TrimSpace(string(raw)); token != "" {
+		return token, nil
+	}
+	return "", usageError{fmt.Errorf("reading your OpenBao token: %s is empty", path)}
+}
+
+const (
+	gatewayPolicy  = "bronzeward-gateway"
+	operatorPolicy = "bronzeward-operator"
+)
+
+type openBaoSetupCmd struct {
+	tokenFlags
+	Check bool `help:"Change nothing; say what is missing or too wide. Exit code 3 if anything is."`
+	Yes   bool `short:"y" help:"Do it without asking."`
+}
+
+// openBaoPart is a step as it is printed.
+type openBaoPart struct {
+	Part   string      `json:"part"`
+	State  vault.State `json:"state"`
+	Detail string      `json:"detail,omitempty"`
+}
+
+// Run shows what is not as it should be, and puts it right when that is wanted.
+func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
+	cfg, client, err := g.operator(s.tokenFlags)
+	if err != nil {
+		return err
+	}
+	setup := vault.SetupConfig{
+		Policies:      map[string]string{gatewayPolicy: policies.Gateway, operatorPolicy: policies.Operator},
+		GatewayPolicy: gatewayPolicy, AppRole: cfg.appRole(),
+	}
+	steps, err := vault.Plan(ctx, client, setup)
+	if err != nil {
+		return err
+	}
+	access, err := s.access(ctx, cfg, steps)
+	if err != nil {
+		return err
+	}
+	parts := append(statesOf(steps), access...)
+	if err := g.print(parts, []string{"PART", "STATE", "DETAIL"}, func(row func(...string)) {
+		for _, p := range parts {
+			row(p.Part, string(p.State), p.Detail)
+		}
+	}); err != nil {
+		return err
+	}
+	good := !slices.ContainsFunc(parts, func(p openBaoPart) bool { return p.State != vault.StateGood })
+	switch {
+	case good:
+		g.say("nothing is missing")
+		return nil
+	case s.Check:
+		return errChanged
+	}
+	for _, p := range parts {
+		if p.State == vault.StateWrong {
+			return fmt.Errorf("%s: %s; nothing was changed", p.Part, p.Detail)
+		}
+	}
+	if !s.Yes {
+		if !g.interactive {
+			return usageError{errors.New("nothing was changed: give --yes, since nobody can be asked here")}
+		}
+		if err := g.confirm(ctx, fmt.Sprintf("What is not good is made so in OpenBao at %s.", cfg.OpenBao.Address)); err != nil {
+			return err
+		}
+	}
+	return s.do(ctx, g, client, setup)
+}
+
+// do carries out the plan, looked at anew after each step: one that is done may be the ground
+// of the next.
+func (s *openBaoSetupCmd) do(ctx context.Context, g *globals, client *vault.Client, setup vault.SetupConfig) error {
+	for {
+		steps, err := vault.Plan(ctx, client, setup)
+		if err != nil {
+			return err
+		}
+		next := slices.IndexFunc(steps, func(s vault.Step) bool { return s.State != vault.StateGood })
+		if next < 0 {
+			g.say("done; bronzeward openbao setup --check looks again")
+			return nil
+		}
+		if err := steps[next].Do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", steps[next].What, err)
+		}
+		g.say("%s: done", steps[next].What)
+	}
+}
+
+// access looks at what the gateway's own login may do, where it can log in already.
+func (s *openBaoSetupCmd) access(ctx context.Context, cfg *Config, steps []vault.Step) ([]openBaoPart, error) {
+	if slices.ContainsFunc(steps, func(s vault.Step) bool { return s.State == vault.StateMissing }) {
+		return nil, nil
+	}
+	conf, err := cfg.vaultConfig(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	gateway, err := vault.Open(ctx, conf)
+	if err != nil {
+		return []openBaoPart{{Part: "the gateway's login", State: vault.StateDiffers, Detail: err.Error()}}, nil
+	}
+	defer gateway.Close()
+	all, err := vault.CheckAccess(ctx, gateway)
+	if err != nil {
+		return nil, err
+	}
+	var out []openBaoPart
+	for _, a := range all {
+		switch {
+		case a.TooWide():
+			out = append(out, openBaoPart{"the gateway's login at " + a.Path, vault.StateDiffers, fmt.Sprintf("too wide: it has %s and needs %s", named(a.Has), named(a.Want))})
+		case a.Missing():
+			out = append(out, openBaoPart{"the gateway's login at " + a.Path, vault.StateDiffers, fmt.Sprintf("missing: it has %s and needs %s", named(a.Has), named(a.Want))})
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, openBaoPart{"the gateway's login", vault.StateGood, fmt.Sprintf("what it needs and no more, at %d paths", len(all))})
+	}
+	return out, nil
+}
+
+func named(capabilities []string) string {
+	if len(capabilities) == 0 {
+		return "nothing"
+	}
+	return strings.Join(capabilities, ", ")
+}
+
+func statesOf(steps []vault.Step) []openBaoPart {
+	out := make([]openBaoPart, 0, len(steps))
+	for _, s := range steps {
+		out = append(out, openBaoPart{s.What, s.State, s.Detail})
+	}
+	return out
+}
+
+// say prints a sentence for people.
+func (g *globals) say(format string, args ...any) {
+	if g.Output == "table" {
+		fmt.Fprintf(g.out, format+"\n", args...)
+	}
+}
+
+type openBaoPutCredentialCmd struct {
+	tokenFlags
+	Cluster     string `required:"" help:"Name of the cluster, as in machines add --cluster."`
+	Certificate string `required:"" type:"existingfile" placeholder:"FILE" help:"Talos client certificate with the role os:impersonator and no other (PEM)."`
+	Key         string `required:"" type:"existingfile" placeholder:"FILE" help:"Its key (PEM)."`
+	CA          string `required:"" name:"ca" type:"existingfile" placeholder:"FILE" help:"The Talos CA of the cluster's machines (PEM)."`
+}
+
+// Run checks the credential and writes it as a new version.
+func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *globals) error {
+	_, client, err := g.operator(p.tokenFlags)
+	if err != nil {
+		return err
+	}
+	var texts [3][]byte
+	for i, path := range []string{p.Certificate, p.Key, p.CA} {
+		if texts[i], err = os.ReadFile(path); err != nil {
+			return usageError{err}
+		}
+	}
+	version, err := vault.PutCredential(ctx, client, p.Cluster, texts[0], texts[1], texts[2], checkCredential)
+	if err != nil {
+		return err
+	}
+	return g.done(map[string]any{"cluster": p.Cluster, "version": version}, "the Talos credential of %s is version %d; running gateways use it within %s\n", p.Cluster, version, vault.RefreshEvery)
+}
+
+type openBaoRotateCACmd struct{ tokenFlags }
+
+// Run makes the new authority.
+func (r *openBaoRotateCACmd) Run(ctx context.Context, g *globals) error {
+	_, client, err := g.operator(r.tokenFlags)
+	if err != nil {
+		return err
+	}
+	if _, err := vault.EnsureAuthority(ctx, client, true); err != nil {
+		return err
+	}
+	return g.done(map[string]any{"rotated": true},
+		"people's certificates are signed by a new authority within %s; the one before stays trusted\nonce its last certificate has ended: bronzeward openbao drop-ca\n", vault.RefreshEvery)
+}
+
+type openBaoDropCACmd struct{ tokenFlags }
+
+// Run drops the authority before the current one.
+func (d *openBaoDropCACmd) Run(ctx context.Context, g *globals) error {
+	_, client, err := g.operator(d.tokenFlags)
+	if err != nil {
+		return err
+	}
+	dropped, err := vault.DropPrevious(ctx, client)
+	if err != nil {
+		return err
+	}
+	if !dropped {
+		return g.done(map[string]any{"dropped": false}, "there is no authority before the current one\n")
+	}
+	return g.done(map[string]any{"dropped": true}, "the authority before the current one is not trusted any more, within %s\n", vault.RefreshEvery)
+}
+
+type openBaoCheckpointKeyCmd struct{ tokenFlags }
+
+// Run prints the public keys.
+func (c *openBaoCheckpointKeyCmd) Run(ctx context.Context, g *globals) error {
+	_, client, err := g.operator(c.tokenFlags)
+	if err != nil {
+		return err
+	}
+	keys, err := vault.NewCheckpointSigner(client).PublicKeys(ctx)
+	if err != nil {
+		return err
+	}
+	type publicKey struct {
+		Version int    `json:"version"`
+		Ed25519 string `json:"ed25519"`
+	}
+	out := make([]publicKey, 0, len(keys))
+	for _, version := range slices.Sorted(maps.Keys(keys)) {
+		out = append(out, publicKey{version, base64.StdEncoding.EncodeToString(keys[version])})
+	}
+	return g.print(out, []string{"VERSION", "ED25519"}, func(row func(...string)) {
+		for _, k := range out {
+			row(fmt.Sprint(k.Version), k.Ed25519)
+		}
+	})
+}

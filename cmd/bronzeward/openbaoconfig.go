@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"bronzeward/gateway/vault"
+)
+
+// OpenBaoConfig says where OpenBao is, which holds the Talos credentials and the keys.
+type OpenBaoConfig struct {
+	// Address is https://HOST:PORT; http for a loopback address only.
+	Address string `yaml:"address"`
+	// CA is a PEM file that verifies OpenBao; default the system's.
+	CA string `yaml:"ca"`
+	// Namespace is OpenBao's; default the root's.
+	Namespace string `yaml:"namespace"`
+	// KVMount is a KV v2 mount, default bronzeward; TransitMount a Transit mount, default transit.
+	KVMount      string `yaml:"kv_mount"`
+	TransitMount string `yaml:"transit_mount"`
+	// Timeout of one question, its retries included; default 5s.
+	Timeout time.Duration `yaml:"timeout"`
+	// CredentialMaxAge is how long a Talos credential is used after OpenBao last confirmed it; default 1h.
+	CredentialMaxAge time.Duration     `yaml:"credential_max_age"`
+	Auth             OpenBaoAuthConfig `yaml:"auth"`
+}
+
+// OpenBaoAuthConfig is how the gateway logs in.
+type OpenBaoAuthConfig struct {
+	// Method is approle (default), kubernetes or token.
+	Method string `yaml:"method"`
+	// Mount of the method; default its name.
+	Mount string `yaml:"mount"`
+	// RoleIDFile and SecretIDFile are for approle; setup writes them.
+	RoleIDFile   string `yaml:"role_id_file"`
+	SecretIDFile string `yaml:"secret_id_file"`
+	// Role is kubernetes's; JWTFile the service account's token, default where Kubernetes puts it.
+	Role    string `yaml:"role"`
+	JWTFile string `yaml:"jwt_file"`
+	// TokenFile is for token: one that somebody else keeps fresh.
+	TokenFile string `yaml:"token_file"`
+}
+
+const (
+	defaultCredentialMaxAge = time.Hour
+	methodAppRole           = "approle"
+	methodKubernetes        = "kubernetes"
+	methodToken             = "token"
+)
+
+// configured is whether OpenBao holds credentials and keys; without it they are files, for
+// development.
+func (c OpenBaoConfig) configured() bool { return c != (OpenBaoConfig{}) }
+
+// openBaoProblems are what is wrong with these keys, and with files beside them.
+func (c *Config) openBaoProblems(bad func(key, format string, args ...any), file func(key, path string, required bool)) {
+	b := c.OpenBao
+	if !b.configured() {
+		file("talos.certificate", c.Talos.Certificate, true)
+		file("talos.key", c.Talos.Key, true)
+		file("talos.ca", c.Talos.CA, true)
+		return
+	}
+	for _, f := range []struct{ key, value string }{
+		{"talos.certificate", c.Talos.Certificate}, {"talos.key", c.Talos.Key}, {"talos.ca", c.Talos.CA},
+		{"digest.keys_file", c.Digest.KeysFile}, {"seal.keys_file", c.Seal.KeysFile},
+	} {
+		if f.value != "" {
+			bad(f.key, "is not used with openbao, which holds it; leave it out")
+		}
+	}
+	if err := vault.CheckAddress(b.Address); err != nil {
+		bad("openbao.address", "is required: https://HOST:PORT, or http on a loopback address")
+	}
+	file("openbao.ca", b.CA, false)
+	for _, d := range []struct {
+		key         string
+		value, most time.Duration
+	}{
+		{"openbao.timeout", b.Timeout, time.Minute},
+		{"openbao.credential_max_age", b.CredentialMaxAge, 30 * 24 * time.Hour},
+	} {
+		if d.value < 0 || d.value > d.most {
+			bad(d.key, "%s is not between 0s and %s; 0s takes the default", d.value, d.most)
+		}
+	}
+	switch b.Auth.Method {
+	case "", methodAppRole:
+		for key, value := range map[string]string{"openbao.auth.role_id_file": b.Auth.RoleIDFile, "openbao.auth.secret_id_file": b.Auth.SecretIDFile} {
+			if value == "" {
+				bad(key, "is required with method approle; bronzeward openbao setup writes it")
+			}
+		}
+	case methodKubernetes:
+		if b.Auth.Role == "" {
+			bad("openbao.auth.role", "is required with method kubernetes")
+		}
+	case methodToken:
+		file("openbao.auth.token_file", b.Auth.TokenFile, true)
+	default:
+		bad("openbao.auth.method", "%q is not approle, kubernetes or token", b.Auth.Method)
+	}
+}
+
+// vaultConfig is how OpenBao is asked.
+func (c *Config) vaultConfig(log *slog.Logger) (vault.Config, error) {
+	b := c.OpenBao
+	if !b.configured() {
+		return vault.Config{}, usageError{errors.New("openbao is not configured: openbao.address, and how the gateway logs in (openbao.auth)")}
+	}
+	out := vault.Config{
+		Address: b.Address, Namespace: b.Namespace, KVMount: b.KVMount, TransitMount: b.TransitMount, Timeout: b.Timeout, Logger: log,
+	}
+	switch b.Auth.Method {
+	case methodKubernetes:
+		out.Auth = vault.Kubernetes{Mount: b.Auth.Mount, Role: b.Auth.Role, TokenFile: c.path(b.Auth.JWTFile)}
+	case methodToken:
+		out.Auth = vault.TokenFile{Path: c.path(b.Auth.TokenFile)}
+	default:
+		out.Auth = *c.appRole()
+	}
+	if b.CA == "" {
+		return out, nil
+	}
+	var err error
+	if out.CA, err = c.readCertificates(b.CA); err != nil {
+		return out, usageError{fmt.Errorf("reading openbao.ca: %w", err)}
+	}
+	return out, nil
+}
+
+// appRole is the login by AppRole; null with another method.
+func (c *Config) appRole() *vault.AppRole {
+	a := c.OpenBao.Auth
+	if a.Method != "" && a.Method != methodAppRole {
+		return nil
+	}
+	return &vault.AppRole{Mount: a.Mount, RoleIDFile: c.path(a.RoleIDFile), SecretIDFile: c.path(a.SecretIDFile)}
+}

@@ -1,0 +1,250 @@
+package vault
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"sync"
+	"time"
+)
+
+// CAKey is the Transit key of the authority that signs people's certificates.
+const CAKey = "bronzeward-ca"
+
+const (
+	readingCA = "reading the authority for people"
+	signing   = "signing a certificate"
+	makingCA  = "making the authority for people"
+	// caLife is long because rotation is an act of its own; what matters is the life of
+	// people's certificates, which is hours.
+	caLife = 5 * 365 * 24 * time.Hour
+	// backdated lets a host whose clock is a little behind take a new authority.
+	backdated = time.Minute
+)
+
+// caFile is what KV holds of the authority: public certificates, and which version of the
+// Transit key the current one is of. Previous is trusted while people's certificates of it live.
+type caFile struct {
+	Current    string `json:"current"`
+	KeyVersion int    `json:"key_version"`
+	Previous   string `json:"previous,omitempty"`
+}
+
+// Authority is the CA for people's certificates. Its private key never leaves OpenBao; what it
+// trusts is read from KV by Refresh and kept in memory. Safe for concurrent use.
+type Authority struct {
+	client *Client
+	key    *transitKey
+	log    *slog.Logger
+
+	mu      sync.Mutex // guards what follows
+	current *x509.Certificate
+	version int
+	people  []*x509.Certificate // current first; replaced as a whole
+}
+
+// NewAuthority trusts nobody before the first Refresh.
+func NewAuthority(c *Client, log *slog.Logger) *Authority {
+	return &Authority{client: c, key: newTransitKey(c, CAKey), log: log}
+}
+
+// Refresh reads the authority's certificates anew. After an error those that are known stay:
+// they are public, and each ends by itself. That there is none is an *Error of KindMissing.
+func (a *Authority) Refresh(ctx context.Context) error {
+	var file caFile
+	if _, err := a.client.get(ctx, readingCA, PathCA, &file); err != nil {
+		return err
+	}
+	current, previous, err := file.parse()
+	if err != nil {
+		return refused(readingCA, KindMalformed, err, "what is at %s/%s is no authority: %v", a.client.kv, PathCA, err)
+	}
+	people := []*x509.Certificate{current}
+	if previous != nil {
+		people = append(people, previous)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	same := len(people) == len(a.people)
+	for i := 0; same && i < len(people); i++ {
+		same = people[i].Equal(a.people[i])
+	}
+	if same {
+		return nil
+	}
+	if a.people != nil {
+		a.log.InfoContext(ctx, "the authority for people's certificates has changed", slog.Int("trusted", len(people)), slog.Int("key_version", file.KeyVersion))
+	}
+	a.current, a.version, a.people = current, file.KeyVersion, people
+	return nil
+}
+
+func (f caFile) parse() (current, previous *x509.Certificate, err error) {
+	one, err := ParseCertificates([]byte(f.Current))
+	if err != nil {
+		return nil, nil, fmt.Errorf("current: %w", err)
+	}
+	if len(one) != 1 || !one[0].IsCA || f.KeyVersion < 1 {
+		return nil, nil, errors.New("current: not one authority with its key's version")
+	}
+	if f.Previous == "" {
+		return one[0], nil, nil
+	}
+	two, err := ParseCertificates([]byte(f.Previous))
+	if err != nil {
+		return nil, nil, fmt.Errorf("previous: %w", err)
+	}
+	if len(two) != 1 || !two[0].IsCA {
+		return nil, nil, errors.New("previous: not one authority")
+	}
+	return one[0], two[0], nil
+}
+
+// People are the authorities whose certificates name people: the current one, and the one
+// before it during a rotation. The slice is not to be written to.
+func (a *Authority) People() []*x509.Certificate {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.people
+}
+
+// Issue signs a certificate for a public key, and gives it alone: its authority is the root.
+// The life it asks for is cut at the authority's own end. The error is an *Error, or says what
+// is wrong with the template.
+func (a *Authority) Issue(ctx context.Context, template *x509.Certificate, pub crypto.PublicKey) ([][]byte, error) {
+	a.mu.Lock()
+	ca, version := a.current, a.version
+	a.mu.Unlock()
+	if ca == nil {
+		return nil, unavailable(signing, KindUnreachable, nil, "the authority for people was not read from OpenBao yet")
+	}
+	cut := *template
+	if cut.NotAfter.After(ca.NotAfter) {
+		cut.NotAfter = ca.NotAfter
+	}
+	if !cut.NotAfter.After(cut.NotBefore) {
+		return nil, refused(signing, KindMalformed, nil, "the authority for people has ended; bronzeward openbao rotate-ca")
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &cut, ca, pub, &transitSigner{ctx: ctx, key: a.key, version: version, public: ca.PublicKey})
+	if err != nil {
+		var known *Error
+		if errors.As(err, &known) {
+			return nil, known
+		}
+		// The library verifies what it signed: another key answers to the name.
+		return nil, &Error{Doing: signing, Class: ErrRefused, Kind: KindKeyRecreated, KeyVersion: a.key.at(version), Reason: "OpenBao's key is not the authority's: it was recreated; bronzeward openbao rotate-ca", Cause: err}
+	}
+	return [][]byte{der}, nil
+}
+
+// transitSigner is a crypto.Signer over one version of a Transit key. It lives for one
+// signature, because crypto.Signer takes no context.
+type transitSigner struct {
+	ctx     context.Context
+	key     *transitKey
+	version int
+	public  crypto.PublicKey
+}
+
+var _ crypto.Signer = (*transitSigner)(nil)
+
+// Public is the public half.
+func (s *transitSigner) Public() crypto.PublicKey { return s.public }
+
+// Sign has OpenBao sign a SHA-256 digest and gives the ASN.1 form, which x509 verifies.
+func (s *transitSigner) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	if opts.HashFunc() != crypto.SHA256 {
+		return nil, errors.New("the authority signs SHA-256 digests only")
+	}
+	data, err := s.key.client.write(s.ctx, signing, s.key.client.transit+"/sign/"+s.key.name+"/sha2-256", map[string]any{
+		"input": base64.StdEncoding.EncodeToString(digest), "prehashed": true, "key_version": s.version, "marshaling_algorithm": "asn1",
+	})
+	if err != nil {
+		return nil, s.key.diagnoseVersion(s.ctx, signing, s.version, err)
+	}
+	text, _ := data["signature"].(string)
+	signature, version, err := parseSignature(text)
+	if err != nil || version != s.version {
+		return nil, refused(signing, KindMalformed, err, "OpenBao did not give a signature of version %d", s.version)
+	}
+	return signature, nil
+}
+
+// EnsureAuthority makes the authority when there is none, for operators; made is whether it
+// did. rotate makes a new one in any case: under a new version of the key, with the present one
+// trusted beside it until the next rotation or DropPrevious.
+func EnsureAuthority(ctx context.Context, c *Client, rotate bool) (made bool, err error) {
+	key := newTransitKey(c, CAKey)
+	var file caFile
+	over, err := c.get(ctx, makingCA, PathCA, &file)
+	switch kind := kindOf(err); {
+	case err == nil && !rotate:
+		_, _, err = file.parse()
+		return false, err
+	case err != nil && kind != KindMissing:
+		return false, err
+	}
+	if rotate {
+		if _, err := c.write(ctx, makingCA, c.transit+"/keys/"+CAKey+"/rotate", nil); err != nil {
+			return false, err
+		}
+	}
+	info, err := key.info(ctx, makingCA)
+	if err != nil {
+		return false, err
+	}
+	text, err := selfSigned(ctx, key, info)
+	if err != nil {
+		return false, err
+	}
+	_, err = c.put(ctx, makingCA, PathCA, caFile{Current: text, KeyVersion: info.latest, Previous: file.Current}, over)
+	return err == nil, err
+}
+
+// DropPrevious stops trusting the authority before the current one, for operators.
+func DropPrevious(ctx context.Context, c *Client) (dropped bool, err error) {
+	var file caFile
+	over, err := c.get(ctx, makingCA, PathCA, &file)
+	if err != nil || file.Previous == "" {
+		return false, err
+	}
+	file.Previous = ""
+	_, err = c.put(ctx, makingCA, PathCA, file, over)
+	return err == nil, err
+}
+
+// selfSigned makes the authority's certificate under the latest version of the key, as PEM.
+func selfSigned(ctx context.Context, key *transitKey, info keyInfo) (string, error) {
+	block, _ := pem.Decode([]byte(info.publicKeys[info.latest]))
+	if block == nil {
+		return "", refused(makingCA, KindMalformed, nil, "OpenBao gives no public key for %s", key.at(info.latest))
+	}
+	public, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return "", refused(makingCA, KindMalformed, err, "OpenBao gives no public key for %s", key.at(info.latest))
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return "", err
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: fmt.Sprintf("Bronzeward people v%d", info.latest)},
+		NotBefore: now.Add(-backdated), NotAfter: now.Add(caLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, &transitSigner{ctx: ctx, key: key, version: info.latest, public: public})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", makingCA, err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
+}

@@ -1,0 +1,280 @@
+package vault
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/openbao/openbao/api/v2"
+)
+
+// Defaults of Config.
+const (
+	DefaultKVMount      = "bronzeward"
+	DefaultTransitMount = "transit"
+	// DefaultTimeout is below the time a call waits for a key, so that a slow OpenBao is named
+	// as such and the call's own deadline does not speak first.
+	DefaultTimeout = 5 * time.Second
+)
+
+const (
+	// retries of one question on a broken connection or a 5xx answer, by the library; all of
+	// them are inside the question's timeout.
+	retries      = 2
+	minRetryWait = 100 * time.Millisecond
+	maxRetryWait = time.Second
+	// mostAnswer bounds what is read of an answer: 32 wrapped keys with room to spare.
+	mostAnswer = 4 << 20
+	// idleConns are kept open, so that a call that needs a key pays for no handshake.
+	idleConns = 32
+)
+
+// Config says where OpenBao is and how the process proves itself. Nothing is read from the
+// environment.
+type Config struct {
+	// Address is https://HOST:PORT. http is taken for loopback addresses only.
+	Address string
+	// Namespace is OpenBao's; empty for the root's.
+	Namespace string
+	// CA verifies the server; empty: the system's.
+	CA []*x509.Certificate
+	// KVMount is a KV v2 mount, TransitMount a Transit mount; empty takes the defaults.
+	KVMount, TransitMount string
+	// Auth is how the process logs in. Required.
+	Auth Auth
+	// Timeout bounds one question with its retries; 0 takes DefaultTimeout.
+	Timeout time.Duration
+	// Observe is told how each question went: its reason class, empty when it was answered, and
+	// how long it took with its retries; nil: nobody is told.
+	Observe func(kind Kind, took time.Duration)
+	// Logger is told of logins, and of renewals that fail; nil: silence.
+	Logger *slog.Logger
+}
+
+// Client asks OpenBao. It is safe for concurrent use; Close ends its background work.
+type Client struct {
+	kv, transit string
+	timeout     time.Duration
+	auth        Auth
+	observe     func(Kind, time.Duration)
+	log         *slog.Logger
+
+	open   opener
+	ended  context.CancelFunc
+	keeper sync.WaitGroup
+
+	logins sync.Mutex  // held during a login
+	mu     sync.Mutex  // guards what follows
+	api    *api.Client // with the present token; replaced at each login
+	login  uint64      // counts logins, so that one stale token brings about one login
+}
+
+// Open logs in once and keeps the token alive from then on. An error is an *Error: the same
+// configuration may work a moment later when it is ErrUnavailable.
+func Open(ctx context.Context, cfg Config) (*Client, error) {
+	c, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := c.logIn(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.ended = cancel
+	c.keeper.Go(func() { c.keep(background, secret) })
+	return c, nil
+}
+
+func newClient(cfg Config) (*Client, error) {
+	if cfg.Auth == nil {
+		return nil, errors.New("vault: Auth is required")
+	}
+	c := &Client{kv: orDefault(cfg.KVMount, DefaultKVMount), transit: orDefault(cfg.TransitMount, DefaultTransitMount), timeout: cfg.Timeout, auth: cfg.Auth, observe: cfg.Observe, log: cfg.Logger}
+	if c.timeout == 0 {
+		c.timeout = DefaultTimeout
+	}
+	if c.observe == nil {
+		c.observe = func(Kind, time.Duration) {}
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if c.open, err = newOpener(cfg); err != nil {
+		return nil, err
+	}
+	c.api, err = c.open("")
+	return c, err
+}
+
+// opener makes a client of the library with a token; all of its clients share connections. The
+// library's own Clone would forget that the environment is not to be read and redirects are not
+// to be followed.
+type opener func(token string) (*api.Client, error)
+
+func newOpener(cfg Config) (opener, error) {
+	if err := CheckAddress(cfg.Address); err != nil {
+		return nil, err
+	}
+	shared := api.NewConfig().HttpClient
+	transport, ok := shared.Transport.(*http.Transport)
+	if !ok {
+		return nil, errors.New("vault: the library's transport has another type than expected")
+	}
+	transport.Proxy = nil
+	transport.TLSClientConfig.MinVersion = tls.VersionTLS12
+	if len(cfg.CA) > 0 {
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		for _, ca := range cfg.CA {
+			transport.TLSClientConfig.RootCAs.AddCert(ca)
+		}
+	}
+	transport.MaxIdleConnsPerHost = idleConns
+	shared.Transport = limited{transport}
+	return func(token string) (*api.Client, error) {
+		out, err := api.NewClient(&api.Config{
+			DisableEnvironment: true, Address: cfg.Address, HttpClient: shared, DisableRedirects: true,
+			MaxRetries: retries, MinRetryWait: minRetryWait, MaxRetryWait: maxRetryWait,
+			Timeout: -1, // each question has its own deadline
+		})
+		if err != nil {
+			return nil, fmt.Errorf("vault: preparing the client for %s: %w", cfg.Address, err)
+		}
+		if cfg.Namespace != "" {
+			out.SetNamespace(cfg.Namespace)
+		}
+		out.SetToken(token)
+		return out, nil
+	}, nil
+}
+
+// CheckAddress refuses what a token must not be sent to.
+func CheckAddress(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
+		return errors.New("vault: the address of OpenBao is not https://HOST:PORT")
+	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Hostname()):
+		return nil
+	}
+	return errors.New("vault: the address of OpenBao must begin with https://; http is for loopback addresses only")
+}
+
+// ask puts one question, within the client's timeout and with the present token. A token that
+// OpenBao no longer knows brings about one login and one more try; a KV engine that is still
+// upgrading is asked again inside the timeout.
+func (c *Client) ask(ctx context.Context, doing string, question func(context.Context, *api.Client) error) error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	client, login := c.current()
+	wait := backoff.WithContext(backoff.NewExponentialBackOff(backoff.WithInitialInterval(minRetryWait), backoff.WithMaxInterval(maxRetryWait)), ctx)
+	again := false
+	err := backoff.Retry(func() error {
+		err := question(ctx, client)
+		switch {
+		case err == nil:
+			return nil
+		case staleToken(err) && !again:
+			again = true
+			if _, err := c.logIn(ctx, login); err != nil {
+				return backoff.Permanent(err)
+			}
+			client, login = c.current()
+			return err
+		case upgrading(err):
+			return err
+		}
+		return backoff.Permanent(err)
+	}, wait)
+	if err == nil {
+		c.observe("", time.Since(began))
+		return nil
+	}
+	known := classify(ctx, doing, c.timeout, err)
+	c.observe(known.Kind, time.Since(began))
+	return known
+}
+
+func (c *Client) current() (*api.Client, uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.api, c.login
+}
+
+// staleToken is true when OpenBao does not know the token: it was revoked, has ended, or the
+// server is another one. A token that is known and may not is another matter.
+func staleToken(err error) bool {
+	var answered *api.ResponseError
+	return errors.As(err, &answered) && answered.StatusCode == http.StatusForbidden &&
+		strings.Contains(strings.ToLower(strings.Join(answered.Errors, "; ")), "invalid token")
+}
+
+// upgrading is true while a KV engine is being turned from version 1 to 2.
+func upgrading(err error) bool {
+	var answered *api.ResponseError
+	return errors.As(err, &answered) && answered.StatusCode == http.StatusBadRequest &&
+		strings.Contains(strings.ToLower(strings.Join(answered.Errors, "; ")), "upgrading from non-versioned to versioned")
+}
+
+// write asks a path of Transit or of the system with a body, and gives the data of the answer.
+func (c *Client) write(ctx context.Context, doing, path string, body map[string]any) (map[string]any, error) {
+	var data map[string]any
+	err := c.ask(ctx, doing, func(ctx context.Context, client *api.Client) error {
+		secret, err := client.Logical().WriteWithContext(ctx, path, body)
+		if err == nil && secret != nil {
+			data = secret.Data
+		}
+		return err
+	})
+	return data, err
+}
+
+// read gives the data at a path; KindMissing when there is none.
+func (c *Client) read(ctx context.Context, doing, path string) (map[string]any, error) {
+	var data map[string]any
+	err := c.ask(ctx, doing, func(ctx context.Context, client *api.Client) error {
+		secret, err := client.Logical().ReadWithContext(ctx, path)
+		switch {
+		case err != nil:
+			return err
+		case secret == nil:
+			return api.ErrSecretNotFound
+		}
+		data = secret.Data
+		return nil
+	})
+	return data, err
+}
+
+// Close ends the background work and gives the token back. Nothing may be asked after it.
+func (c *Client) Close() {
+	c.ended()
+	c.keeper.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if c.auth.revokes() {
+		_ = c.ask(ctx, "giving the token back", func(ctx context.Context, client *api.Client) error {
+			return client.Auth().Token().RevokeSelfWithContext(ctx, "")
+		}) // it ends by itself soon
+	}
+}
+
+// String shows where OpenBao is and no token.
+func (c *Client) String() string {
+	client, _ := c.current()
+	return "client of OpenBao at " + client.Address()
+}
+
+// GoString shows what String shows.
+func (c *Client) GoString() string { return c.String() }

@@ -1,0 +1,229 @@
+package vault
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const readingCredentials = "reading the Talos credentials"
+
+// Credential is what the gateway shows the machines of one cluster, and what it knows them by.
+type Credential struct {
+	Certificate tls.Certificate
+	// CAs sign the machines' certificates.
+	CAs []*x509.Certificate
+	// Version is KV's.
+	Version int64
+}
+
+// talosSecret is a credential as it is kept in KV, as PEM.
+type talosSecret struct {
+	Certificate string `json:"certificate"`
+	Key         string `json:"key"`
+	CA          string `json:"ca"`
+}
+
+// CredentialsConfig is what NewCredentials takes.
+type CredentialsConfig struct {
+	Client *Client
+	// Check refuses what must not be used; its error is shown to operators. Required.
+	Check func(Credential) error
+	// MaxAge is how long a credential is used after OpenBao last confirmed it. Required.
+	MaxAge time.Duration
+	Logger *slog.Logger
+}
+
+// Credentials holds the Talos credential of each cluster in memory. Refresh asks OpenBao; all
+// else answers from memory. Safe for concurrent use.
+type Credentials struct {
+	cfg CredentialsConfig
+
+	mu        sync.Mutex // guards what follows
+	held      map[string]Credential
+	bad       map[string]int64 // versions that were complained about
+	confirmed time.Time        // monotonic; when OpenBao last said that these are all
+	last      *Error           // why the latest Refresh did not confirm; nil when it did
+}
+
+// NewCredentials holds none before the first Refresh.
+func NewCredentials(cfg CredentialsConfig) *Credentials {
+	return &Credentials{cfg: cfg, held: map[string]Credential{}, bad: map[string]int64{}}
+}
+
+// Refresh reads the credential of every cluster anew. A new version takes effect with it; one
+// that cannot be used is logged once, and the one before stays; one that is gone is forgotten.
+// After an error what is held stays, until MaxAge.
+func (c *Credentials) Refresh(ctx context.Context) error {
+	began := time.Now()
+	next, err := c.readAll(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.last = classify(ctx, readingCredentials, c.cfg.Client.timeout, err)
+		return err
+	}
+	for cluster := range c.held {
+		if _, still := next[cluster]; !still {
+			c.cfg.Logger.WarnContext(ctx, "the Talos credential of a cluster is gone from OpenBao, and is no longer used", slog.String("cluster", cluster))
+		}
+	}
+	c.held, c.confirmed, c.last = next, began, nil
+	return nil
+}
+
+func (c *Credentials) readAll(ctx context.Context) (map[string]Credential, error) {
+	clusters, err := c.cfg.Client.list(ctx, readingCredentials, PathTalos)
+	if err != nil {
+		return nil, err
+	}
+	next := map[string]Credential{}
+	for _, cluster := range clusters {
+		if strings.HasSuffix(cluster, "/") {
+			continue // a folder
+		}
+		one, ok, err := c.readOne(ctx, cluster)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			next[cluster] = one
+		}
+	}
+	return next, nil
+}
+
+// readOne gives the credential to use for a cluster; false when there is none.
+func (c *Credentials) readOne(ctx context.Context, cluster string) (Credential, bool, error) {
+	var secret talosSecret
+	version, err := c.cfg.Client.get(ctx, readingCredentials, PathTalos+"/"+cluster, &secret)
+	c.mu.Lock()
+	before, held := c.held[cluster]
+	complained := c.bad[cluster] == int64(version)
+	c.mu.Unlock()
+	var one Credential
+	switch kind := kindOf(err); {
+	case kind == KindMissing: // deleted since it was listed
+		return Credential{}, false, nil
+	case kind == KindMalformed:
+	case err != nil:
+		return Credential{}, false, err
+	case held && before.Version == int64(version):
+		return before, true, nil
+	default:
+		if one, err = parseCredential(secret, int64(version)); err == nil {
+			err = c.cfg.Check(one)
+		}
+	}
+	if err == nil {
+		return one, true, nil
+	}
+	if !complained {
+		c.cfg.Logger.ErrorContext(ctx, "a Talos credential in OpenBao cannot be used; the one before stays where there is one",
+			slog.String("cluster", cluster), slog.Int("version", version), slog.Any("cause", err))
+		c.mu.Lock()
+		c.bad[cluster] = int64(version)
+		c.mu.Unlock()
+	}
+	return before, held, nil
+}
+
+// parseCredential reads a credential. Its errors quote nothing of it.
+func parseCredential(secret talosSecret, version int64) (Credential, error) {
+	pair, err := tls.X509KeyPair([]byte(secret.Certificate), []byte(secret.Key))
+	if err != nil {
+		return Credential{}, fmt.Errorf("certificate and key are not a pair: %w", err)
+	}
+	cas, err := ParseCertificates([]byte(secret.CA))
+	if err != nil {
+		return Credential{}, fmt.Errorf("ca: %w", err)
+	}
+	return Credential{Certificate: pair, CAs: cas, Version: version}, nil
+}
+
+// ParseCertificates reads PEM that holds certificates and nothing else, one at least.
+func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
+	var out []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("it holds a %s; only certificates belong there", block.Type)
+		}
+		one, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("it holds no certificate")
+	}
+	return out, nil
+}
+
+// Get answers from memory. The error is an *Error: there is none for that cluster (KindMissing),
+// or OpenBao has not confirmed it for longer than MaxAge (the kind of what is the matter).
+func (c *Credentials) Get(cluster string) (Credential, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one, ok := c.held[cluster]
+	age := time.Since(c.confirmed)
+	switch {
+	case c.confirmed.IsZero():
+		return Credential{}, c.stale("no Talos credential was read from OpenBao yet")
+	case age > c.cfg.MaxAge:
+		return Credential{}, c.stale(fmt.Sprintf("the Talos credential was last confirmed %s ago, longer than openbao.credential_max_age", age.Round(time.Second)))
+	case !ok:
+		return Credential{}, refused(readingCredentials, KindMissing, nil, "there is no usable Talos credential for cluster %q; bronzeward openbao put-credential --cluster %s", cluster, cluster)
+	}
+	return one, nil
+}
+
+func (c *Credentials) stale(reason string) *Error {
+	out := unavailable(readingCredentials, KindUnreachable, nil, "%s", reason)
+	if c.last != nil {
+		out.Kind, out.Cause = c.last.Kind, c.last
+		out.Reason += "; " + c.last.Reason
+	}
+	return out
+}
+
+// Clusters are those that a credential is held for, sorted.
+func (c *Credentials) Clusters() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.held))
+}
+
+// PutCredential writes the credential of a cluster as a new version, for operators.
+func PutCredential(ctx context.Context, c *Client, cluster string, certificate, key, ca []byte, check func(Credential) error) (version int64, err error) {
+	const doing = "writing a Talos credential"
+	if cluster == "" || strings.ContainsAny(cluster, "/ \t\n") {
+		return 0, refused(doing, KindMalformed, nil, "%q is no name of a cluster", cluster)
+	}
+	secret := talosSecret{Certificate: string(certificate), Key: string(key), CA: string(ca)}
+	one, err := parseCredential(secret, 0)
+	if err == nil {
+		err = check(one)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", doing, err)
+	}
+	var before talosSecret
+	there, err := c.get(ctx, doing, PathTalos+"/"+cluster, &before)
+	switch kind := kindOf(err); {
+	case err == nil && before == secret:
+		return int64(there), nil
+	case err != nil && kind != KindMissing && kind != KindMalformed:
+		return 0, err
+	}
+	next, err := c.put(ctx, doing, PathTalos+"/"+cluster, secret, anyVersion)
+	return int64(next), err
+}

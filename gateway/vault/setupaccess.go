@@ -1,0 +1,178 @@
+package vault
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/openbao/openbao/api/v2"
+)
+
+func policySteps(ctx context.Context, c *Client, cfg SetupConfig) ([]Step, error) {
+	var steps []Step
+	for _, name := range slices.Sorted(maps.Keys(cfg.Policies)) {
+		want := c.localPolicy(cfg.Policies[name])
+		step := Step{What: "policy " + name, State: StateGood}
+		var there string
+		err := c.ask(ctx, planning, func(ctx context.Context, client *api.Client) (err error) {
+			there, err = client.Sys().GetPolicyWithContext(ctx, name)
+			return err
+		})
+		switch {
+		case err != nil && kindOf(err) != KindMissing:
+			return nil, err
+		case there == "":
+			step.State = StateMissing
+		case strings.TrimSpace(there) != strings.TrimSpace(want):
+			step.State, step.Detail = StateDiffers, "it is not the one this version ships"
+		}
+		step.do = func(ctx context.Context) error {
+			return c.ask(ctx, "writing the policy "+name, func(ctx context.Context, client *api.Client) error {
+				return client.Sys().PutPolicyWithContext(ctx, name, want)
+			})
+		}
+		steps = append(steps, step)
+	}
+	return steps, nil
+}
+
+// appRoleSettings are those of the gateway's role. A token lives an hour and is renewed for a
+// day; then the gateway logs in again.
+func appRoleSettings(policy string) map[string]any {
+	return map[string]any{"token_policies": policy, "token_ttl": "1h", "token_max_ttl": "24h", "token_no_default_policy": true}
+}
+
+func appRoleSteps(ctx context.Context, c *Client, cfg SetupConfig) ([]Step, error) {
+	if cfg.AppRole == nil {
+		return nil, nil
+	}
+	mount := orDefault(cfg.AppRole.Mount, "approle")
+	method, err := methodStep(ctx, c, mount)
+	if err != nil {
+		return nil, err
+	}
+	role := Step{What: "AppRole " + GatewayRole, State: StateGood, do: func(ctx context.Context) error {
+		_, err := c.write(ctx, "writing the AppRole "+GatewayRole, "auth/"+mount+"/role/"+GatewayRole, appRoleSettings(cfg.GatewayPolicy))
+		return err
+	}}
+	there, err := c.read(ctx, planning, "auth/"+mount+"/role/"+GatewayRole)
+	switch {
+	case method.State == StateMissing, kindOf(err) == KindMissing:
+		role.State = StateMissing
+	case err != nil:
+		return nil, err
+	case fmt.Sprint(there["token_policies"]) != fmt.Sprint([]any{cfg.GatewayPolicy}):
+		role.State, role.Detail = StateDiffers, fmt.Sprintf("its policies are %v, and not %s alone", there["token_policies"], cfg.GatewayPolicy)
+	case there["token_no_default_policy"] != true:
+		role.State, role.Detail = StateDiffers, "it gets the policy default besides"
+	}
+	steps := []Step{method, role}
+	for _, file := range []struct {
+		what, path string
+		fetch      func(context.Context) (string, error)
+	}{
+		{"role id", cfg.AppRole.RoleIDFile, func(ctx context.Context) (string, error) {
+			data, err := c.read(ctx, "reading the role id", "auth/"+mount+"/role/"+GatewayRole+"/role-id")
+			id, _ := data["role_id"].(string)
+			return id, err
+		}},
+		{"secret id", cfg.AppRole.SecretIDFile, func(ctx context.Context) (string, error) {
+			data, err := c.write(ctx, "making a secret id", "auth/"+mount+"/role/"+GatewayRole+"/secret-id", nil)
+			id, _ := data["secret_id"].(string)
+			return id, err
+		}},
+	} {
+		step := Step{What: "file with the " + file.what + ", " + file.path, State: StateGood, do: func(ctx context.Context) error {
+			id, err := file.fetch(ctx)
+			if err != nil {
+				return err
+			}
+			return writeSecretFile(file.path, id)
+		}}
+		if _, err := os.Stat(file.path); err != nil {
+			step.State = StateMissing
+		}
+		steps = append(steps, step)
+	}
+	return steps, nil
+}
+
+func methodStep(ctx context.Context, c *Client, mount string) (Step, error) {
+	step := Step{What: "auth method " + mount + " (approle)", State: StateGood}
+	var methods map[string]*api.AuthMount
+	err := c.ask(ctx, planning, func(ctx context.Context, client *api.Client) (err error) {
+		methods, err = client.Sys().ListAuthWithContext(ctx)
+		return err
+	})
+	if err != nil {
+		return step, err
+	}
+	there, ok := methods[strings.TrimSuffix(mount, "/")+"/"]
+	switch {
+	case !ok:
+		step.State, step.do = StateMissing, func(ctx context.Context) error {
+			return c.ask(ctx, "enabling "+mount, func(ctx context.Context, client *api.Client) error {
+				return client.Sys().EnableAuthWithOptionsWithContext(ctx, mount, &api.EnableAuthOptions{Type: "approle"})
+			})
+		}
+	case there.Type != "approle":
+		step.State, step.Detail = StateWrong, "it is of type "+there.Type+"; name another mount in the configuration"
+	}
+	return step, nil
+}
+
+// writeSecretFile writes a file that nobody else can read, whole or not at all, and over nothing.
+func writeSecretFile(path, text string) error {
+	if text == "" {
+		return refused("writing "+path, KindMalformed, nil, "OpenBao gave nothing to write")
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".bronzeward-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	if _, err = file.WriteString(text + "\n"); err == nil {
+		err = file.Sync()
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	return os.Link(file.Name(), path)
+}
+
+// contentSteps are what KV must hold before a gateway starts.
+func contentSteps(ctx context.Context, c *Client, _ SetupConfig) ([]Step, error) {
+	var anything map[string]any
+	var steps []Step
+	for _, want := range []struct {
+		what, path string
+		make       func(context.Context) error
+	}{
+		{"digest keys, the first one", PathDigestKeys, func(ctx context.Context) error {
+			_, err := NewDigestKeys(c, nil).Ensure(ctx)
+			return err
+		}},
+		{"authority for people's certificates", PathCA, func(ctx context.Context) error {
+			_, err := EnsureAuthority(ctx, c, false)
+			return err
+		}},
+	} {
+		step := Step{What: fmt.Sprintf("%s, at %s/%s", want.what, c.kv, want.path), State: StateGood, do: want.make}
+		_, err := c.get(ctx, planning, want.path, &anything)
+		switch kind := kindOf(err); {
+		case kind == KindMissing, kind == KindForbidden: // forbidden: there is no such mount yet
+			step.State = StateMissing
+		case err != nil:
+			return nil, err
+		}
+		steps = append(steps, step)
+	}
+	return steps, nil
+}
