@@ -64,8 +64,11 @@ func (c *Config) openBaoProblems(bad func(key, format string, args ...any), file
 		return
 	}
 	for _, f := range []struct{ key, value string }{
-		{"talos.certificate", c.Talos.Certificate}, {"talos.key", c.Talos.Key}, {"talos.ca", c.Talos.CA},
-		{"digest.keys_file", c.Digest.KeysFile}, {"seal.keys_file", c.Seal.KeysFile},
+		{"talos.certificate", c.Talos.Certificate},
+		{"talos.key", c.Talos.Key},
+		{"talos.ca", c.Talos.CA},
+		{"digest.keys_file", c.Digest.KeysFile},
+		{"seal.keys_file", c.Seal.KeysFile},
 	} {
 		if f.value != "" {
 			bad(f.key, "is not used with openbao, which holds it; leave it out")
