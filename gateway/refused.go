@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -91,7 +92,7 @@ func (c *call) notAdmitted(t *target, err error) error {
 	case c.act != nil && (errors.As(err, &before) || errors.Is(err, control.ErrKeyReused) || errors.Is(err, control.ErrInvalid)):
 		return err // the HTTP door's to answer
 	case errors.As(err, &change):
-		return c.refuseChange(t, control.ChangeID{}, change.Code, change.Message, change.Hint)
+		return c.refuseChange(t, control.ChangeID{}, "", change.Code, change.Message, change.Hint)
 	case errors.As(err, &unknown):
 		// COMMIT gave no answer: the entry may stand, with an open attempt that will be
 		// settled. Nothing is sent, whatever is found later (I1).
@@ -108,10 +109,11 @@ func (c *call) notAdmitted(t *target, err error) error {
 }
 
 // refuseChange writes a refusal that says what is wrong with a change, and answers with it.
-// about is the change's id; zero when there is none to name.
-func (c *call) refuseChange(t *target, about control.ChangeID, reason, message, hint string) error {
+// about is the change's id, zero when there is none to name; class goes into the entry's detail,
+// one word for why the keys could not be had, or empty.
+func (c *call) refuseChange(t *target, about control.ChangeID, class, reason, message, hint string) error {
 	e := c.entry(t, policy.Deny(reason, message, hint))
-	e.Verdict = audit.Refused
+	e.Verdict, e.Detail = audit.Refused, strings.TrimSpace(e.Detail+" "+class)
 	if about != (control.ChangeID{}) {
 		e.ChangeID = about.String()
 	}

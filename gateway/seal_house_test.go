@@ -24,7 +24,7 @@ type spoilt struct {
 	entered chan struct{}
 }
 
-var errAway = &vault.Error{Doing: "sealing", Class: vault.ErrUnavailable, Reason: "the vault is sealed"}
+var errAway = &vault.Error{Doing: "sealing", Class: vault.ErrUnavailable, Kind: vault.KindSealed, Reason: "OpenBao is sealed"}
 
 func (s *spoilt) breakWith(err error) {
 	s.mu.Lock()

@@ -19,7 +19,7 @@ func TestWithoutTheKeysNothingIsCaptured(t *testing.T) {
 	h := sealedWith(t, s)
 	s.breakWith(errAway)
 	a := h.as(t, "olga").apply(t, "w1", noReboot(t, labelled("one")))
-	refusedWith(t, a, codes.Unavailable, "REFUSED BW-CHANGE-005")
+	refusedWith(t, a, codes.Unavailable, "REFUSED BW-CHANGE-005: the change cannot be sealed now, and so is not captured: OpenBao is sealed (decision ")
 	_, _, err := h.submit(t, "olga", labelled("one"))
 	got := actRefused(t, err, "BW-CHANGE-005")
 	h.hasEntry(t, got.entry, "olga")
@@ -43,10 +43,10 @@ func TestWithoutTheKeysAnApprovedChangeIsNotSent(t *testing.T) {
 	id := h.approved(t, labelled("one"))
 	s.breakWith(errAway)
 	a := h.as(t, "olga").apply(t, "w1", noReboot(t, labelled("one")))
-	refusedWith(t, a, codes.Unavailable, "REFUSED BW-CHANGE-005")
+	refusedWith(t, a, codes.Unavailable, "REFUSED BW-CHANGE-005: the sealed bytes of change "+id.String()+" cannot be opened now: OpenBao is sealed (decision ")
 	_, err := h.applyChange(t, "olga", id)
 	got := actRefused(t, err, "BW-CHANGE-005")
-	if n := h.count(t, "select count(*) from audit.entries where id::text = any ($1) and verdict = 'refuse' and change_id = $2", append(a.decisions(), got.entry.String()), id.String()); n != 2 {
+	if n := h.count(t, "select count(*) from audit.entries where id::text = any ($1) and verdict = 'refuse' and change_id = $2 and convert_from(record, 'UTF8') like '%sealed\"%'", append(a.decisions(), got.entry.String()), id.String()); n != 2 {
 		t.Errorf("%d entries name the change", n)
 	}
 	h.is(t, id, control.ChangeApproved)
