@@ -15,6 +15,10 @@ var acts = []struct {
 	human bool
 }{
 	{"machines.read changes.read attempts.read decisions.own identities.read", "viewer operator approver auditor recovery-admin policy-admin", false},
+	{"certificates.issue", "viewer operator approver auditor recovery-admin policy-admin", false},
+	{"digests.compute", "operator approver auditor", false},
+	{"digest-keys.read", "auditor recovery-admin", false},
+	{"digest-keys.add", "recovery-admin", true},
 	{"notices.read", "approver operator auditor recovery-admin policy-admin", false},
 	{"decisions.read decisions.follow decisions.export proofs.read", "auditor recovery-admin", false},
 	{"policy.read", "policy-admin auditor recovery-admin", false},
@@ -108,5 +112,55 @@ func TestARevokedCallerDoesNothing(t *testing.T) {
 	d := lawOf(t, nil).DecideAct(context.Background(), &Act{Version: 1, Act: "machines.add", Caller: caller, Now: sampleNow})
 	if d.Allow || d.Codes()[0] != "BW-ACT-001" {
 		t.Errorf("decision = %+v", d)
+	}
+}
+
+func TestACertificateIsIssuedOnATokenForTheHoursDataSays(t *testing.T) {
+	issue := func(e *Engine, proof string) Decision {
+		caller := sampleCaller("viewers")
+		caller.Proof = proof
+		return e.DecideAct(context.Background(), &Act{Version: 1, Act: "certificates.issue", Caller: caller, Subject: "ab12", Now: sampleNow})
+	}
+	if d := issue(lawOf(t, nil), "token"); !d.Allow || d.CertificateHours != 8 {
+		t.Errorf("by a token: %+v", d)
+	}
+	for _, proof := range []string{"certificate", ""} {
+		if d := issue(lawOf(t, nil), proof); d.Allow || !slices.Contains(d.Codes(), "BW-ACT-009") {
+			t.Errorf("by %q: %+v", proof, d)
+		}
+	}
+}
+
+// What a law answers is read strictly: hours that are no hours deny, and so do hours beside
+// anything else that is not known.
+func TestHoursAreReadStrictly(t *testing.T) {
+	const head = `decision := {"allow": true, "reasons": [], "approvals": {"required": 0, "groups": [], "self_approval": false}`
+	for _, c := range []struct {
+		name, rest string
+		hours      int
+		code       string
+	}{
+		{"none", `}`, 0, ""},
+		{"the least", `, "certificate_hours": 1}`, 1, ""},
+		{"the most", `, "certificate_hours": 24}`, 24, ""},
+		{"zero", `, "certificate_hours": 0}`, 0, CodeMalformed},
+		{"a day and an hour", `, "certificate_hours": 25}`, 0, CodeMalformed},
+		{"a part", `, "certificate_hours": 1.5}`, 0, CodeMalformed},
+		{"a text", `, "certificate_hours": "8"}`, 0, CodeMalformed},
+		{"null", `, "certificate_hours": null}`, 0, CodeMalformed},
+		{"true", `, "certificate_hours": true}`, 0, CodeMalformed},
+		{"a list", `, "certificate_hours": [8]}`, 0, CodeMalformed},
+		{"beside another key", `, "certificate_hours": 8, "hours": 8}`, 0, CodeMalformed},
+		{"misspelled", `, "certificates_hours": 8}`, 0, CodeMalformed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := using(t, EngineConfig{}, map[string]string{
+				"a.rego": "package bronzeward.admission\n\ndefault decision := false\n", "b.rego": "package bronzeward.api\n\n" + head + c.rest,
+			})
+			d := e.DecideAct(context.Background(), &Act{Version: 1, Act: "certificates.issue", Caller: sampleCaller("viewers"), Now: sampleNow})
+			if d.CertificateHours != c.hours || d.Allow != (c.code == "") || c.code != "" && !slices.Contains(d.Codes(), c.code) {
+				t.Errorf("%+v", d)
+			}
+		})
 	}
 }

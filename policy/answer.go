@@ -106,15 +106,31 @@ func readAdmission(v any) (Decision, error) {
 	return d, nil
 }
 
-// readAct reads the answer about an act: exactly allow, reasons and approvals.
+// mostCertificateHours is how long a person's certificate may last whatever a law says.
+const mostCertificateHours = 24
+
+// readAct reads the answer about an act: exactly allow, reasons and approvals, and
+// certificate_hours where the act is to issue a certificate.
 func readAct(v any) (Decision, error) {
-	m, err := object(v, "answer", "allow", "reasons", "approvals")
+	keys := []string{"allow", "reasons", "approvals"}
+	answer, _ := v.(map[string]any)
+	granted, grants := answer["certificate_hours"]
+	if grants {
+		keys = append(keys, "certificate_hours")
+	}
+	m, err := object(v, "answer", keys...)
 	if err != nil {
 		return Decision{}, err
 	}
 	d, err := common(m)
+	if err == nil && grants {
+		d.CertificateHours, err = whole(granted, "certificate_hours", 1, mostCertificateHours)
+	}
+	if err != nil {
+		return Decision{}, err
+	}
 	d.UpstreamRoles, d.Redact = []string{}, true
-	return d, err
+	return d, nil
 }
 
 func common(m map[string]any) (d Decision, err error) {
@@ -210,7 +226,7 @@ func quorum(v any) (Quorum, error) {
 		return Quorum{}, err
 	}
 	var q Quorum
-	if q.Required, err = count(m["required"]); err != nil {
+	if q.Required, err = whole(m["required"], "required", 0, maxQuorum); err != nil {
 		return Quorum{}, err
 	}
 	if q.Groups, err = strs(m["groups"], "groups"); err != nil {
@@ -281,15 +297,15 @@ func strs(v any, what string) ([]string, error) {
 	return out, nil
 }
 
-// count wants a whole number from 0 to maxQuorum, written as one.
-func count(v any) (int, error) {
+// whole wants a whole number between two others, written as one.
+func whole(v any, what string, least, most int64) (int, error) {
 	n, ok := v.(json.Number)
 	if !ok {
-		return 0, errors.New("required is no number")
+		return 0, fmt.Errorf("%s is no number", what)
 	}
 	i, err := n.Int64()
-	if err != nil || i < 0 || i > maxQuorum {
-		return 0, fmt.Errorf("required is no whole number from 0 to %d", maxQuorum)
+	if err != nil || i < least || i > most {
+		return 0, fmt.Errorf("%s is no whole number from %d to %d", what, least, most)
 	}
 	return int(i), nil
 }

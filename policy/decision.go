@@ -20,6 +20,9 @@ type Decision struct {
 	UpstreamRoles []string `json:"upstream_roles"`
 	// Redact is true unless the caller's role may see secrets in diffs and error texts.
 	Redact bool `json:"redact"`
+	// CertificateHours is the most hours a certificate may last, of an act that issues one;
+	// zero grants none.
+	CertificateHours int `json:"certificate_hours,omitempty"`
 	// Revision is the bundle's SHA-256 in hex, empty when no bundle judged.
 	Revision string `json:"revision"`
 	// OPA is the version of the engine that judged.

@@ -80,10 +80,11 @@ type parsed struct {
 //
 // The digests are over the texts as they are. Problems hold no value of any text.
 func (r *Reader) Read(ctx context.Context, asked, active, persistent []byte) (out *policy.Config) {
+	d := pin(r.digester)
 	out = &policy.Config{
-		Digest:      r.digester.Digest(asked),
-		Base:        r.digester.Digest(active),
-		Persistent:  r.digester.Digest(persistent),
+		Digest:      d.Digest(asked),
+		Base:        d.Digest(active),
+		Persistent:  d.Digest(persistent),
 		Identical:   SameText(asked, active),
 		Problems:    []policy.Problem{},
 		Documents:   []policy.Document{},
@@ -104,7 +105,7 @@ func (r *Reader) Read(ctx context.Context, asked, active, persistent []byte) (ou
 		return out
 	}
 	current, err := r.loadActive(ctx, active, out.Base)
-	view := viewer{digester: r.digester, known: knownOf(next, current)}
+	view := viewer{digester: d, known: knownOf(next, current)}
 	out.Documents = documentsOf(view, next.documents)
 	out.Collections = collectionsOf(next.documents)
 	if next.main == nil {

@@ -24,8 +24,8 @@ const (
 // one configuration do not meet by chance and few enough to read.
 const fingerprintBytes = 10
 
-// Digester makes configuration digests and value fingerprints. Implementations are
-// immutable and safe for concurrent use.
+// Digester makes configuration digests and value fingerprints. Implementations are safe for
+// concurrent use, and immutable but for LiveRing, whose keys grow.
 type Digester interface {
 	// Digest is the configuration digest of a text, with scheme and key version.
 	Digest(text []byte) string
@@ -135,11 +135,25 @@ func derive(secret []byte, purpose string) ([]byte, error) {
 // Plain is the opt-in scheme sha256: anybody can test a guess of a whole text, nobody
 // one of a single value, because fingerprints keep a key of their own.
 type Plain struct {
-	fingerprintKey []byte
+	fingerprints fingerprinter
 }
 
+// fingerprinter makes the fingerprints of the scheme sha256.
+type fingerprinter interface {
+	Fingerprint(value []byte) string
+}
+
+// printKey keys fingerprints alone. Printing it shows no key.
+type printKey struct{ key []byte }
+
+func (k printKey) Fingerprint(value []byte) string { return fingerprint(k.key, value) }
+
+func (printKey) String() string   { return "fingerprint key" }
+func (printKey) GoString() string { return "fingerprint key" }
+
 // NewPlain makes the sha256 scheme. The secret keys the fingerprints and has at least
-// 32 bytes; nil takes a random one, so that fingerprints of two processes differ.
+// 32 bytes; nil takes a random one, so that fingerprints of two processes differ. One that
+// is a key of a ring gives the ring's fingerprints.
 func NewPlain(secret []byte) (*Plain, error) {
 	if secret == nil {
 		secret = make([]byte, minKey)
@@ -152,8 +166,25 @@ func NewPlain(secret []byte) (*Plain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making plain digester: %w", err)
 	}
-	return &Plain{fingerprintKey: key}, nil
+	return &Plain{fingerprints: printKey{key}}, nil
 }
+
+// NewPlainUnder makes the sha256 scheme with the fingerprints of a ring, so that those of all
+// replicas agree. The ring's digests are not used.
+func NewPlainUnder(ring Digester) *Plain { return &Plain{fingerprints: ring} }
+
+func (p *Plain) pinned() Digester {
+	if ring, ok := p.fingerprints.(Digester); ok {
+		return &Plain{fingerprints: pin(ring)}
+	}
+	return p
+}
+
+// String shows the scheme and no key.
+func (p *Plain) String() string { return SchemePlain }
+
+// GoString shows what String shows.
+func (p *Plain) GoString() string { return p.String() }
 
 // Digest implements Digester.
 func (p *Plain) Digest(text []byte) string {
@@ -167,7 +198,7 @@ func (p *Plain) sum(text []byte) []byte {
 }
 
 // Fingerprint implements Digester.
-func (p *Plain) Fingerprint(value []byte) string { return fingerprint(p.fingerprintKey, value) }
+func (p *Plain) Fingerprint(value []byte) string { return p.fingerprints.Fingerprint(value) }
 
 // Under implements Digester.
 func (p *Plain) Under(text []byte, digest string) (string, error) {

@@ -45,7 +45,7 @@ type Redactor struct {
 // active the one it met; neither may be changed afterwards. It never fails; a Redactor
 // that cannot read one of them shows nothing.
 func NewRedactor(d Digester, asked, active []byte) *Redactor {
-	return &Redactor{digester: d, asked: asked, active: active, secrets: &secrets{}}
+	return &Redactor{digester: pin(d), asked: asked, active: active, secrets: &secrets{}}
 }
 
 func (r *Redactor) ready() {
@@ -219,6 +219,7 @@ func RedactConfig(text []byte, d Digester) (out string, err error) {
 			out, err = "", errors.New("redacting configuration: reading stopped without a result")
 		}
 	}()
+	d = pin(d)
 	p, problems := (&Reader{digester: d}).load(context.Background(), text)
 	if len(problems) > 0 {
 		return "", errors.New("redacting configuration: " + problems[0].Message)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -17,8 +17,7 @@ import (
 // Authenticator says who is calling. It is safe for concurrent use.
 type Authenticator struct {
 	cfg          Config
-	peopleCAs    *x509.CertPool
-	forbiddenCAs *x509.CertPool
+	known        atomic.Pointer[authorities] // as last assembled
 	issuers      map[string]*issuer
 	tokens       *lru.Cache[[sha256.Size]byte, *provenToken]
 	certificates *lru.Cache[[sha256.Size]byte, *provenCertificate]
@@ -38,11 +37,9 @@ func New(ctx context.Context, cfg Config) (*Authenticator, error) {
 		return nil, fmt.Errorf("checking configuration: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	a := &Authenticator{
-		cfg:          cfg,
-		peopleCAs:    poolOf(cfg.PeopleCAs),
-		forbiddenCAs: poolOf(cfg.ForbiddenCAs),
-		issuers:      make(map[string]*issuer, len(cfg.Issuers)),
+	a := &Authenticator{cfg: cfg, issuers: make(map[string]*issuer, len(cfg.Issuers))}
+	if cfg.Authorities == nil {
+		a.known.Store(a.assemble(nil, nil))
 	}
 	var err error
 	if a.tokens, err = lru.New[[sha256.Size]byte, *provenToken](cfg.CacheSize); err != nil {
@@ -80,14 +77,6 @@ func (a *Authenticator) newIssuer(cfg IssuerConfig) *issuer {
 		maxAge: a.cfg.JWKSMaxAge, refresh: a.cfg.JWKSRefresh, cooldown: a.cfg.UnknownKidCooldown,
 		log: a.cfg.Logger, wake: make(chan struct{}, 1), pending: make(chan struct{}),
 	}
-}
-
-func poolOf(certificates []*x509.Certificate) *x509.CertPool {
-	pool := x509.NewCertPool()
-	for _, one := range certificates {
-		pool.AddCert(one)
-	}
-	return pool
 }
 
 // Identify says who is calling, or refuses with a *Refusal.
@@ -151,7 +140,7 @@ func join(certificate *provenCertificate, token *provenToken) (Caller, *Refusal)
 	joined.Proof = ProofBoth
 	joined.CertificateSerial, joined.SPKI = c.CertificateSerial, c.SPKI
 	if !token.hasGroups {
-		joined.Groups = c.Groups
+		joined.Groups, joined.CertificateGroups = c.Groups, true
 	}
 	if joined.Name == "" {
 		joined.Name = c.Name
@@ -162,7 +151,8 @@ func join(certificate *provenCertificate, token *provenToken) (Caller, *Refusal)
 	return joined, nil
 }
 
-// fromCertificate proves the client certificate, if one was shown.
+// fromCertificate proves the client certificate, if one was shown. A remembered one is only used while the very authorities
+// that proved it are the current ones; its times are judged each time.
 func (a *Authenticator) fromCertificate(state *tls.ConnectionState, now time.Time) (*provenCertificate, *Refusal) {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return nil, nil
@@ -176,10 +166,12 @@ func (a *Authenticator) fromCertificate(state *tls.ConnectionState, now time.Tim
 		hash.Write(one.Raw)
 	}
 	key := [sha256.Size]byte(hash.Sum(nil))
+	known := a.authorities()
 	proven, ok := a.certificates.Get(key)
-	if !ok {
+	if !ok || proven.by != known {
 		var refusal *Refusal
-		if proven, refusal = a.verifyCertificate(state.PeerCertificates, now); refusal != nil {
+		if proven, refusal = known.verifyCertificate(state.PeerCertificates, now); refusal != nil {
+			a.certificates.Remove(key)
 			return nil, refusal
 		}
 		a.certificates.Add(key, proven)

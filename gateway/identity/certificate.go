@@ -17,12 +17,13 @@ const maxChain = 4
 // provenCertificate is a certificate whose chain, usage and names are good, apart from the times, which are judged at
 // each use.
 type provenCertificate struct {
+	by           *authorities
 	caller       Caller
 	begins, ends time.Time // of the whole chain: valid from begins until before ends
 }
 
 // verifyCertificate proves a certificate that is not in the cache.
-func (a *Authenticator) verifyCertificate(chain []*x509.Certificate, now time.Time) (*provenCertificate, *Refusal) {
+func (s *authorities) verifyCertificate(chain []*x509.Certificate, now time.Time) (*provenCertificate, *Refusal) {
 	if len(chain) > maxChain {
 		return nil, refuse(ClassMalformedCertificate, "more than four certificates were sent", nil)
 	}
@@ -41,14 +42,14 @@ func (a *Authenticator) verifyCertificate(chain []*x509.Certificate, now time.Ti
 		at = leaf.NotAfter
 	}
 	forbidden := x509.VerifyOptions{
-		Roots: a.forbiddenCAs, Intermediates: intermediates, CurrentTime: at,
+		Roots: s.forbiddenPool, Intermediates: intermediates, CurrentTime: at,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	}
-	if a.isForbidden(leaf, forbidden) {
+	if s.isForbidden(leaf, forbidden) {
 		return nil, refuse(ClassForbiddenCA, "the client certificate is one of Talos's own; the gateway takes only its own", nil)
 	}
 	chains, err := leaf.Verify(x509.VerifyOptions{
-		Roots: a.peopleCAs, Intermediates: intermediates, CurrentTime: at,
+		Roots: s.peoplePool, Intermediates: intermediates, CurrentTime: at,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {
@@ -62,7 +63,7 @@ func (a *Authenticator) verifyCertificate(chain []*x509.Certificate, now time.Ti
 		return nil, refuse(ClassMalformedCertificate, "the client certificate does not name a person: "+err.Error(), nil)
 	}
 	spki := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
-	proven := &provenCertificate{caller: Caller{
+	proven := &provenCertificate{by: s, caller: Caller{
 		Issuer: names.issuer, Subject: names.subject, Name: displayName(leaf.Subject.CommonName),
 		Kind: names.kind, Groups: names.groups, Proof: ProofCertificate,
 		CertificateSerial: leaf.SerialNumber.Text(16), SPKI: hex.EncodeToString(spki[:]),
@@ -74,13 +75,13 @@ func (a *Authenticator) verifyCertificate(chain []*x509.Certificate, now time.Ti
 
 // isForbidden reports whether the certificate is a forbidden authority, is signed by one, or chains to one. The first two
 // hold whatever the times and constraints are.
-func (a *Authenticator) isForbidden(leaf *x509.Certificate, options x509.VerifyOptions) bool {
-	for _, ca := range a.cfg.ForbiddenCAs {
+func (s *authorities) isForbidden(leaf *x509.Certificate, options x509.VerifyOptions) bool {
+	for _, ca := range s.refused {
 		if leaf.Equal(ca) || leaf.CheckSignatureFrom(ca) == nil {
 			return true
 		}
 	}
-	if len(a.cfg.ForbiddenCAs) == 0 {
+	if len(s.refused) == 0 {
 		return false
 	}
 	_, err := leaf.Verify(options)

@@ -32,6 +32,8 @@ type Config struct {
 	PeopleCAs []*x509.Certificate
 	// ForbiddenCAs are authorities whose certificates get a refusal of their own: Talos's CA. May be empty.
 	ForbiddenCAs []*x509.Certificate
+	// Authorities gives further authorities, for people and forbidden, that may change while the process runs. Nil: none.
+	Authorities AuthoritySource
 	// Issuers are the token issuers trusted; each issuer URL once. Empty: no tokens accepted.
 	Issuers []IssuerConfig
 	// ClockSkew is granted to the issuers' clocks on `exp`, `nbf` and `iat`. Zero: 60 s. At most 5 min.

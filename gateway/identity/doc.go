@@ -21,6 +21,12 @@
 // wrong certificate gets a reason and an expired one ends with its time. Certificates of Config.ForbiddenCAs (Talos's) are
 // refused by name, even when someone has cross-signed them.
 //
+// Config.Authorities gives authorities of both kinds that change while the process runs, asked at every call. During a
+// rotation two for people are trusted at once; what is dropped refuses at the next call, and so does what is forbidden. A key
+// that is forbidden speaks for nobody, whichever list it stands in.
+//
+// CertificateTemplate and CheckIssued are the other side: what a certificate says that the gateway has signed for a caller.
+//
 // # Tokens
 //
 // A token is a signed JWT: an OpenID Connect ID token whose audience is this gateway's client, or an access token after
@@ -52,7 +58,7 @@
 // keys-unavailable too: nobody can say whether it exists.
 //
 // Verified tokens and certificates are remembered by SHA-256 in bounded caches. A remembered token is used only while the
-// key set that verified it is the current one; times and the deny list are judged at every call.
+// key set that verified it is the current one, a certificate while the authorities that proved it are; times and the deny list are judged at every call.
 //
 // # Whom this trusts
 //

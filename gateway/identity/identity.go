@@ -39,6 +39,9 @@ type Caller struct {
 	// Groups are sorted and free of duplicates. With both proofs they are the token's when it has the
 	// groups claim, else the certificate's; never the union.
 	Groups []string
+	// CertificateGroups is true when a token was shown beside a certificate, has no groups claim, and Groups are therefore
+	// the certificate's.
+	CertificateGroups bool
 	// Proof says which credentials were shown; all of them were found good.
 	Proof Proof
 	// ProofEnds is the instant at which Identify stops accepting the same credentials: the earliest

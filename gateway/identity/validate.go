@@ -18,11 +18,11 @@ func (c Config) Validate() error {
 	var errs []error
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
-	if len(c.PeopleCAs) == 0 && len(c.Issuers) == 0 {
+	if len(c.PeopleCAs) == 0 && len(c.Issuers) == 0 && c.Authorities == nil {
 		problem("identity: neither people_cas nor issuers: nobody could call")
 	}
-	if len(c.PeopleCAs) > 2 {
-		problem("identity.people_cas: %d certificates, at most 2 (the second for a rotation)", len(c.PeopleCAs))
+	if len(c.PeopleCAs) > mostPeopleCAs {
+		problem("identity.people_cas: %d certificates, at most %d (the second for a rotation)", len(c.PeopleCAs), mostPeopleCAs)
 	}
 	for i, ca := range c.PeopleCAs {
 		errs = append(errs, c.checkPeopleCA(i, ca))

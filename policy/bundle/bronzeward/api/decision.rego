@@ -11,11 +11,14 @@ import data.bronzeward.lib.quorum
 # title: decision
 # description: The shape is read strictly; anything else is a denial.
 # entrypoint: true
-decision := {
-	"allow": allow,
-	"reasons": reasons,
-	"approvals": {"required": required, "groups": ["policy-admins"], "self_approval": false},
-}
+decision := object.union(
+	{
+		"allow": allow,
+		"reasons": reasons,
+		"approvals": {"required": required, "groups": ["policy-admins"], "self_approval": false},
+	},
+	granted,
+)
 
 # METADATA
 # scope: document
@@ -35,6 +38,16 @@ allow if {
 default required := 0
 
 required := data.bronzeward.api.policy_approvals if input.act in {"policy.activate", "policy.rollback"}
+
+# METADATA
+# scope: document
+# title: granted
+# description: The most hours a certificate may last, said of certificates.issue alone.
+default granted := {}
+
+granted := {"certificate_hours": hours} if input.act == "certificates.issue"
+
+hours := data.bronzeward.api.certificates.hours if data.bronzeward.api.certificates.hours in numbers.range(1, 24)
 
 reasons := [reason |
 	some found in deny
@@ -130,6 +143,28 @@ deny contains found if {
 }
 
 # METADATA
+# title: no lifetime is granted
+# description: A certificate lasts as long as data says, and data has to say it.
+# custom:
+#   code: BW-ACT-008
+#   hint: ""
+deny contains finding.because(rego.metadata.rule(), "certificates.hours is no whole number from 1 to 24, so no certificate is issued") if {
+	input.act == "certificates.issue"
+	not hours
+}
+
+# METADATA
+# title: a certificate does not renew itself
+# description: Who stole one would have it for ever.
+# custom:
+#   code: BW-ACT-009
+#   hint: show a token of your identity provider
+deny contains finding.because(rego.metadata.rule(), "a certificate is issued on a token, and none was shown") if {
+	input.act == "certificates.issue"
+	not token_shown
+}
+
+# METADATA
 # title: not asked to approve
 # description: The approval would not count, so it is not taken.
 # custom:
@@ -166,6 +201,8 @@ deny contains finding.because(rego.metadata.rule(), "only people approve, and th
 }
 
 asked if quorum.member(input.caller.groups)
+
+token_shown if input.caller.proof in {"token", "certificate+token"}
 
 # A helper, because an undefined argument would make the negated call undefined too.
 known if {

@@ -48,6 +48,42 @@ test_a_second_policy_admin_by_data if {
 	api.decision.approvals.required == 1 with data.bronzeward.role_bindings as sample.role_bindings with input as act("policy.activate", ["policy-admins"], "human") with data.bronzeward.api.policy_approvals as 1
 }
 
+issue(groups, proof) := json.patch(act("certificates.issue", groups, "human"), [{"op": "replace", "path": "/caller/proof", "value": proof}])
+
+test_whoever_has_a_role_gets_a_certificate_on_a_token[name] if {
+	some name, c in {
+		"a viewer": {"in": issue(["viewers"], "token"), "want": set()},
+		"with a certificate beside it": {"in": issue(["viewers"], "certificate+token"), "want": set()},
+		"a certificate does not renew itself": {"in": issue(["viewers"], "certificate"), "want": {"BW-ACT-009"}},
+		"nor does no proof": {"in": issue(["viewers"], ""), "want": {"BW-ACT-009"}},
+		"nor one that is not told": {"in": json.remove(issue(["viewers"], ""), ["/caller/proof"]), "want": {"BW-ACT-009"}},
+		"nobody without a role": {"in": issue(["gardeners"], "token"), "want": {"BW-ACT-003"}},
+		"automation too": {"in": object.union(issue(["automation"], "token"), {"caller": {"kind": "automation"}}), "want": set()},
+	}
+	codes == c.want with data.bronzeward.role_bindings as sample.role_bindings with input as c["in"]
+}
+
+test_a_certificate_lasts_as_long_as_data_says[hours] if {
+	some hours in [1, 8, 24]
+	api.decision.certificate_hours == hours with data.bronzeward.role_bindings as sample.role_bindings
+		with data.bronzeward.api.certificates as {"hours": hours}
+		with input as issue(["viewers"], "token")
+}
+
+test_no_lifetime_no_certificate[i] if {
+	some i, certificates in [{}, {"hours": 0}, {"hours": -1}, {"hours": 25}, {"hours": 1.5}, {"hours": "8"}, {"hours": true}, {"hours": null}, {"hours": [8]}, {"hour": 8}, null, 8]
+	codes == {"BW-ACT-008"} with data.bronzeward.role_bindings as sample.role_bindings
+		with data.bronzeward.api.certificates as certificates
+		with input as issue(["viewers"], "token")
+	not "certificate_hours" in object.keys(api.decision) with data.bronzeward.role_bindings as sample.role_bindings
+		with data.bronzeward.api.certificates as certificates
+		with input as issue(["viewers"], "token")
+}
+
+test_hours_are_of_certificates_alone if {
+	not "certificate_hours" in object.keys(api.decision) with data.bronzeward.role_bindings as sample.role_bindings with input as act("machines.add", ["operators"], "human")
+}
+
 vera := {"issuer": "https://idp.example", "subject": "vera"}
 
 hers := object.union(sample.waiting, {"requester": vera})
