@@ -199,8 +199,8 @@ func TestAMigrationsOwnLocksAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := files(t)
-	more["005_more.sql"] = migration("create table control.more ();")
-	more["006_last.sql"] = migration("alter table control.machines add column more text;")
+	more["006_more.sql"] = migration("create table control.more ();")
+	more["007_last.sql"] = migration("alter table control.machines add column more text;")
 	err := migrateTo(t.Context(), conn, more, nil)
 	if err == nil || !strings.Contains(err.Error(), "another session holds a lock that is needed for longer than 200ms") {
 		t.Errorf("got %v", err)
