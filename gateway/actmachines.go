@@ -63,10 +63,9 @@ func (a *Acts) observe(ctx context.Context, by Actor, as, name string, once *con
 	began := time.Now()
 	e, err := a.Upstream.Observe(ctx, upstreamTarget(&machine))
 	if err != nil {
-		return control.Observation{}, &refusedError{
-			status: codes.Unavailable, code: "BW-UPSTREAM-001",
-			message: fmt.Sprintf("machine %s cannot be read: %s", name, oneLine(err.Error())), hints: []string{"bronzeward machines show " + name},
-		}
+		code, message := unreadable(name, "read", err)
+		refused := &refusedError{status: codes.Unavailable, code: code, message: message, hints: []string{"bronzeward machines show " + name}}
+		return control.Observation{}, fmt.Errorf("%w: %w", refused, err) // the door's log says the cause
 	}
 	o := control.Observation{
 		Began: began, NotedSerial: machine.Serial,

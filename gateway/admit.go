@@ -239,6 +239,6 @@ func (c *call) newAttempt(l *look) *control.NewAttempt {
 		Digest: l.config.Digest, Base: l.config.Base, Persistent: l.config.Persistent,
 		Size: int64(len(c.asked.Apply.Data)), Mode: c.asked.Apply.Mode,
 		LiveType: l.evidence.Type, Stage: l.evidence.Stage, Minor: l.evidence.Minor,
-		Identity: identityOf(l.evidence), Transport: c.g.transportDeadline,
+		Identity: identityOf(l.evidence), Transport: c.g.transportDeadline, CredentialVersion: l.conn.CredentialVersion(),
 	}
 }

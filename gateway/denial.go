@@ -47,6 +47,7 @@ type refusedError struct {
 	code    string
 	message string
 	hints   []string
+	class   string // of its entry, where it has one; not shown
 }
 
 // Error is what the refused caller reads.

@@ -37,6 +37,11 @@ func (c *call) forward(ctx context.Context, v verdict, sink func(*nodeAnswer) er
 		defer cancel()
 	}
 	conn, err := c.g.upstream.Conn(ctx, upstreamTarget(v.target.machine))
+	if upstream.OurCredential(err) {
+		c.note(slog.Any("evidence", err))
+		code, message := unreadable(v.target.machine.Name, "reached", err)
+		return unavailable(v.id, code, message)
+	}
 	if err != nil {
 		return unreached(v.target.machine.Name, err)
 	}
@@ -90,7 +95,7 @@ func unreached(machine string, cause error) error {
 // name added for `nodes`, as Talos does.
 func (c *call) readOne(v verdict) error {
 	if !v.decision.Allow {
-		return denial(v.id, v.decision)
+		return v.refusal()
 	}
 	var sent int64
 	began := time.Now()
@@ -140,7 +145,7 @@ func (c *call) readMany(verdicts []verdict) error {
 	for i, v := range verdicts {
 		group.Go(contained(func() error {
 			if !v.decision.Allow {
-				failures[i] = denial(v.id, v.decision)
+				failures[i] = v.refusal()
 				return out.failed(i, v, failures[i])
 			}
 			var sent int64

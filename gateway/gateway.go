@@ -184,16 +184,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.server = newServer(conf, g.handle)
-	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "bronzeward_talos_credential_end_timestamp_seconds",
-		Help: "When the credential shown to nodes ends, in Unix time; 0 when none is usable.",
-	}, func() float64 {
-		ends, err := cfg.Upstream.CredentialEnds(context.Background())
-		if err != nil {
-			return 0
-		}
-		return float64(ends.Unix())
-	}))
+	cfg.Registry.MustRegister(newCredentialMetrics(g.credentials))
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "bronzeward_open_calls", Help: "Calls that are open now.",
 	}, func() float64 { return float64(g.sessions.count()) }))

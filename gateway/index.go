@@ -57,5 +57,5 @@ func (i index) find(cluster string, fits func(*control.Machine) bool) []string {
 // upstreamTarget says where a machine is. Its pinned node id lets the dialer skip an
 // address that another machine has taken over.
 func upstreamTarget(m *control.Machine) upstream.Target {
-	return upstream.Target{Machine: m.ID.String(), Addresses: m.AddrPorts(), NodeID: m.NodeID}
+	return upstream.Target{Machine: m.ID.String(), Cluster: m.Cluster, Addresses: m.AddrPorts(), NodeID: m.NodeID}
 }

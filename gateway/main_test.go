@@ -20,6 +20,7 @@ import (
 	"bronzeward/fixtures/talospki"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
+	"bronzeward/gateway/upstream"
 	"bronzeward/policy"
 )
 
@@ -180,19 +181,18 @@ func (p *pki) person(t testing.TB, subject string) tls.Certificate {
 }
 
 // credential is the gateway's os:impersonator certificate, from memory.
-type credential struct {
-	cert tls.Certificate
-	pool *x509.CertPool
-}
+type credential struct{ one upstream.Credential }
 
-func (c credential) Certificate(context.Context) (tls.Certificate, *x509.CertPool, error) {
-	return c.cert, c.pool, nil
+func (c credential) Clusters() []string { return []string{""} }
+
+func (c credential) Credential(context.Context, string) (upstream.Credential, error) {
+	return c.one, nil
 }
 
 func (p *pki) upstream(t testing.TB) credential {
 	t.Helper()
 	client := must(talospki.Client(p.talos, time.Now(), "os:impersonator"))(t)
-	return credential{cert: must(client.TLS())(t), pool: p.talos.Pool()}
+	return credential{one: upstream.Credential{Certificate: must(client.TLS())(t), CAs: []*x509.Certificate{must(p.talos.Leaf())(t)}}}
 }
 
 var digests = sync.OnceValues(func() (*facts.KeyRing, error) {

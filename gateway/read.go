@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"bronzeward/audit"
@@ -30,6 +31,16 @@ type verdict struct {
 	id       uuid.UUID
 	// seen is who answered when the machine had to be identified first; nil otherwise.
 	seen *upstream.Evidence
+	// ours is what is answered when the refusal is no policy's verdict; nil otherwise.
+	ours *refusedError
+}
+
+// refusal is the answer to a call that is not forwarded.
+func (v verdict) refusal() error {
+	if v.ours != nil {
+		return v.ours
+	}
+	return denial(v.id, v.decision)
 }
 
 // read is the way of every call that changes nothing: one Decision for each target,
@@ -65,11 +76,17 @@ func (c *call) decide(ctx context.Context, t *target, phase string) (verdict, er
 		began := time.Now()
 		d, raw := c.g.memo.judge(ctx, c.g, snap, f)
 		c.g.metrics.seconds.WithLabelValues("judge").Observe(time.Since(began).Seconds())
-		var seen *upstream.Evidence
+		var (
+			seen *upstream.Evidence
+			ours *refusedError
+		)
 		if d.Allow && c.asked.Call.Class == policy.ClassConfigRead {
-			seen, d = c.whose(ctx, t, d)
+			seen, ours, d = c.whose(ctx, t, d)
 		}
 		e := c.entry(t, d)
+		if ours != nil {
+			e.Verdict, e.Detail = audit.Refused, ours.class
+		}
 		e.Facts = raw
 		e.AuthorityVersion, e.Epoch = snap.AuthorityVersion, snap.Epoch
 		began = time.Now()
@@ -86,25 +103,36 @@ func (c *call) decide(ctx context.Context, t *target, phase string) (verdict, er
 			return verdict{}, err
 		}
 		c.g.countDecision(e)
-		return verdict{target: t, decision: d, id: receipt.ID, seen: seen}, nil
+		if ours != nil {
+			ours.id = receipt.ID
+		}
+		return verdict{target: t, decision: d, id: receipt.ID, seen: seen, ours: ours}, nil
 	}
 	return verdict{}, errMoving
 }
 
 // whose identifies the machine behind the address before its configuration is read, which
 // holds every secret of its cluster: what a row says of a machine is an operator's word.
-// No policy can waive that it is the pinned one, and a worker.
-func (c *call) whose(ctx context.Context, t *target, d policy.Decision) (*upstream.Evidence, policy.Decision) {
-	refuse := func(code, message, hint string) (*upstream.Evidence, policy.Decision) {
+// No policy can waive that it is the pinned one, and a worker. Without a credential of ours
+// nobody can look, which is no verdict about the caller.
+func (c *call) whose(ctx context.Context, t *target, d policy.Decision) (*upstream.Evidence, *refusedError, policy.Decision) {
+	refuse := func(code, message, hint string) (*upstream.Evidence, *refusedError, policy.Decision) {
 		d.Allow = false
 		d.Reasons = append(d.Reasons, policy.Deny(code, message, hint).Reasons...)
-		return nil, d
+		return nil, nil, d
 	}
 	if !t.machine.Pinned() {
 		return refuse("BW-INVARIANT-003", "the machine is not pinned to an identity", "bronzeward machines pin "+t.machine.Name)
 	}
 	seen, err := c.g.upstream.Identify(ctx, upstreamTarget(t.machine))
 	switch {
+	case upstream.OurCredential(err):
+		c.note(slog.Any("evidence", err))
+		code, message := unreadable(t.machine.Name, "identified", err)
+		_, _, d = refuse(code, message, "")
+		return nil, &refusedError{
+			status: codes.Unavailable, code: code, message: message, class: string(upstream.ClassOf(err)), hints: []string{sentNothing},
+		}, d
 	case err != nil:
 		c.note(slog.Any("evidence", err))
 		return refuse("BW-UPSTREAM-001", fmt.Sprintf("machine %s cannot be identified: %s", t.machine.Name, oneLine(err.Error())), "")
@@ -113,7 +141,7 @@ func (c *call) whose(ctx context.Context, t *target, d policy.Decision) (*upstre
 	case seen.Type != "worker":
 		return refuse("BW-INVARIANT-006", fmt.Sprintf("the machine says it is a %s, not a worker", seen.Type), "")
 	}
-	return &seen, d
+	return &seen, nil, d
 }
 
 // write puts an Entry that no policy judged into the book. It is about no machine, so

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"bronzeward/gateway/control"
@@ -27,16 +28,17 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 			problems = append(problems, "the live policy cannot be loaded")
 		}
 	}
-	credential := ""
-	if ends, err := g.upstream.CredentialEnds(ctx); err != nil {
-		problems = append(problems, "the Talos credential is not usable: "+oneLine(err.Error()))
-	} else {
-		credential = ends.UTC().Format(time.RFC3339)
+	credentials, warnings := credentialsReady(g.credentials(ctx), time.Now())
+	switch {
+	case len(credentials) == 0:
+		problems = append(problems, "there is no Talos credential, for any cluster")
+	case !slices.ContainsFunc(credentials, func(c readyCredential) bool { return c.Ends != "" }):
+		problems = append(problems, "no Talos credential is usable; the warnings say why")
 	}
 	quorum := g.judge.Quorum(ctx)
 	return map[string]any{
-		"talos_credential_ends": credential,
-		"approvals_required":    quorum.Required, "approval_groups": quorum.Groups,
+		"talos_credentials": credentials, "warnings": warnings,
+		"approvals_required": quorum.Required, "approval_groups": quorum.Groups,
 		"instance": g.instance, "policy_revision": g.judge.Revision(), "live_revision": snap.LiveRevision,
 		"authority_version": snap.AuthorityVersion, "epoch": snap.Epoch, "machines": len(snap.Machines),
 		"open_calls": g.sessions.count(),

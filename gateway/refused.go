@@ -154,13 +154,9 @@ func (c *call) denyAbout(t *target, d policy.Decision) error {
 // attempt, nothing spent.
 func (c *call) unreachable(t *target, cause error) error {
 	c.note(slog.Any("evidence", cause))
-	class := string(upstream.ClassOf(cause))
-	code, message := "BW-UPSTREAM-001", fmt.Sprintf("machine %s cannot be read: %s", t.machine.Name, oneLine(cause.Error()))
-	if upstream.ClassOf(cause) == upstream.ClassCredential {
-		code, message = "BW-UPSTREAM-003", "the gateway's own Talos credential is not usable; its log says why"
-	}
+	code, message := unreadable(t.machine.Name, "read", cause)
 	e := c.entry(t, policy.Deny(code, message, ""))
-	e.Verdict, e.Detail = audit.Refused, class
+	e.Verdict, e.Detail = audit.Refused, string(upstream.ClassOf(cause))
 	receipt, err := c.g.write(c.ctx, e)
 	if err != nil {
 		return c.notWritten(e.ID, err)

@@ -158,6 +158,7 @@ type attemptView struct {
 	ClosedAt       *time.Time `json:"closed_at"`
 	Reason         string     `json:"reason"`
 	Landed         *bool      `json:"landed"`
+	Credential     *int64     `json:"credential_version"`
 }
 
 func viewAttempt(a *api.Attempt) attemptView {
@@ -166,12 +167,15 @@ func viewAttempt(a *api.Attempt) attemptView {
 		Issuer: a.Caller.Issuer, Subject: a.Caller.Subject, Mode: a.Mode, Digest: a.Digest, Base: a.Base.Active, Persistent: a.Base.Persistent,
 		ReadActive: a.Read.Active, ReadPersistent: a.Read.Persistent, OpenedAt: a.OpenedAt, SettleAfter: a.SettleAfter,
 		SendBy: a.SendBy, Deadline: a.TransportDeadline, Instance: a.Instance, ClosedBy: a.ClosedBy,
-		ClosedAt: a.ClosedAt, Reason: a.Reason, Landed: a.Landed,
+		ClosedAt: a.ClosedAt, Reason: a.Reason, Landed: a.Landed, Credential: a.CredentialVersion,
 	}
 }
 
 func (v attemptView) fields() [][2]string {
-	landed := ""
+	landed, credential := "", ""
+	if v.Credential != nil {
+		credential = fmt.Sprintf("version %d", *v.Credential)
+	}
 	if v.Landed != nil {
 		landed = yesNo(*v.Landed)
 	}
@@ -192,6 +196,7 @@ func (v attemptView) fields() [][2]string {
 		{"on disk read back", v.ReadPersistent},
 		{"opened", stamp(&v.OpenedAt)},
 		{"gateway", v.Instance},
+		{"credential", credential},
 		{"closed", stamp(v.ClosedAt)},
 		{"closed by", v.ClosedBy},
 		{"landed", landed},

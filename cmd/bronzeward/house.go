@@ -136,7 +136,7 @@ func (noSealer) Open(context.Context, []byte, []byte) ([]byte, error) { return n
 func (c *Config) newUpstream(log *slog.Logger) (*upstream.Pool, error) {
 	return upstream.NewPool(upstream.Config{
 		Credential: &upstream.FileCredential{
-			Cert: c.path(c.Talos.Certificate), Key: c.path(c.Talos.Key), CA: c.path(c.Talos.CA),
+			Cert: c.path(c.Talos.Certificate), Key: c.path(c.Talos.Key), CA: c.path(c.Talos.CA), Logger: log,
 		},
 		Logger: log,
 	})

@@ -136,7 +136,7 @@ func (s *serveCmd) run(ctx context.Context, r rooms, sender *notify.Sender, list
 		}
 		return nil
 	})
-	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Settle, r.gw.Keep} {
+	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Settle, r.gw.Keep, r.gw.WatchCredentials} {
 		group.Go(func() error { work(background); return nil })
 	}
 	if sender != nil {

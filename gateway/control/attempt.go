@@ -88,6 +88,9 @@ type NewAttempt struct {
 	// Transport is how long after the decision's clock the sending connection is reset;
 	// at least SendWithin, at most ten minutes.
 	Transport time.Duration
+	// CredentialVersion is the KV version of the Talos credential it is sent with; zero when
+	// that came from files.
+	CredentialVersion int64
 }
 
 // Attempt is one sending of a real apply. Times are the database's.
@@ -123,6 +126,9 @@ type Attempt struct {
 	Reason         string
 	// ChangeID is the Change it spends; zero when the law asked for no approval and none was captured.
 	ChangeID ChangeID
+	// CredentialVersion is the KV version of the Talos credential it was sent with; zero when
+	// that came from files, and of attempts from before it was noted.
+	CredentialVersion int64
 
 	// SendBefore is SendBy on this process's monotonic clock, never later than it: set only
 	// on the attempt Admit returns. Nothing is written once time.Now() is not before it.

@@ -37,6 +37,7 @@ func TestTheRowItselfRefusesOtherSteps(t *testing.T) {
 		"update control.attempts set state = 'completed', closed_at = clock_timestamp()",
 		"update control.attempts set state = 'completed', closed_at = clock_timestamp(), read_active = digest, read_persistent = 'other'",
 		"update control.attempts set digest = 'x'",
+		"update control.attempts set credential_version = 7",
 		"update control.attempts set lease_until = lease_until - interval '1 second'",
 		"delete from control.attempts",
 	} {
@@ -47,6 +48,65 @@ func TestTheRowItselfRefusesOtherSteps(t *testing.T) {
 	if got, err := s.GetAttempt(t.Context(), a.ID); err != nil || got.State != StateOpen {
 		t.Errorf("the attempt is %s, %v", got.State, err)
 	}
+}
+
+// An attempt keeps which version of the Talos credential it was sent with, in every way it is
+// read; null is of files, and no other number is a version.
+func TestAnAttemptKeepsTheVersionOfItsCredential(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		version int64
+		rows    int // that say so
+		err     error
+	}{
+		{"of OpenBao", 12, 1, nil},
+		{"of files", 0, 1, nil},
+		{"none that there can be", -1, 0, ErrInvalid},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.house(t, 1)
+			adm, err := s.Admit(t.Context(), apply(get(t, s, "w1"), anna), func(l Locked) Judgement {
+				j := allow(l)
+				j.Attempt.CredentialVersion = row.version
+				return j
+			})
+			wantErr(t, err, row.err)
+			if n := w.count(t, "select count(*) from control.attempts where credential_version is not distinct from nullif($1::bigint, 0)", row.version); n != row.rows {
+				t.Errorf("%d rows say %d", n, row.version)
+			}
+			if row.err != nil {
+				return
+			}
+			one, err := s.GetAttempt(t.Context(), adm.Attempt.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := s.ListAttempts(t.Context(), AttemptFilter{Held: true})
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%d attempts, %v", len(list), err)
+			}
+			for _, a := range []*Attempt{adm.Attempt, &one, &list[0]} {
+				if a.CredentialVersion != row.version {
+					t.Errorf("version %d, want %d", a.CredentialVersion, row.version)
+				}
+			}
+			// The owner's own hand: by constraint on the way in, by trigger afterwards.
+			for _, sql := range []string{"update control.attempts set credential_version = 0", "update control.attempts set credential_version = coalesce(credential_version, 0) + 1"} {
+				if _, err := w.root.Exec(t.Context(), sql); err == nil {
+					t.Errorf("taken: %s", sql)
+				}
+			}
+		})
+	}
+	w := newWorld(t)
+	open(t, w.house(t, 1), "w1", anna)
+	w.exec(t, "alter table control.attempts disable trigger user")
+	if _, err := w.root.Exec(t.Context(), "update control.attempts set credential_version = 0"); err == nil {
+		t.Error("no constraint refuses a version that is none")
+	}
+	// Control: without the trigger the version can be rewritten.
+	w.exec(t, "update control.attempts set credential_version = 3")
 }
 
 // A repeat of the very same request finds the first one, ended or not, and nobody else's.

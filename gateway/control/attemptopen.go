@@ -25,6 +25,9 @@ func (s *Store) newAttempt(r Request, v view, j Judgement) (*Attempt, error) {
 		return nil, fmt.Errorf("%w: the transport deadline is %s after the decision; between %s and %s",
 			ErrInvalid, n.Transport, SendWithin, maxTransport)
 	}
+	if n.CredentialVersion < 0 {
+		return nil, fmt.Errorf("%w: the credential's version is %d", ErrInvalid, n.CredentialVersion)
+	}
 	now, m := v.locked.Now, v.locked.Machine
 	return &Attempt{
 		ID: n.ID, EntryID: j.Entry.ID, MachineID: m.ID, MachineName: m.Name, Cluster: m.Cluster,
@@ -35,6 +38,7 @@ func (s *Store) newAttempt(r Request, v view, j Judgement) (*Attempt, error) {
 		TransportDeadline: now.Add(n.Transport),
 		SendBefore:        v.asked.Add(SendWithin), ResetBefore: v.asked.Add(n.Transport),
 		ChangeID: j.Spend, liveType: n.LiveType, stage: n.Stage, minor: n.Minor, size: n.Size, quorum: j.Quorum,
+		CredentialVersion: n.CredentialVersion,
 	}, nil
 }
 
@@ -45,7 +49,7 @@ func openAttempt(ctx context.Context, tx pgx.Tx, a *Attempt, floor time.Duration
 		a.Owner.Epoch, a.Caller.Issuer, a.Caller.Subject, a.RequestKey, a.Mode, a.Digest, a.Base, a.Persistent,
 		a.liveType, a.stage, a.minor, a.Identity.NodeID, a.Identity.ClusterID, a.Identity.SMBIOS,
 		a.OpenedAt, a.SendBy, a.LeaseUntil, a.TransportDeadline, floor,
-		orNull(uuid.UUID(a.ChangeID)), a.quorum.Required, groupsOf(a.quorum), a.quorum.SelfApproval, a.size).
+		orNull(uuid.UUID(a.ChangeID)), a.quorum.Required, groupsOf(a.quorum), a.quorum.SelfApproval, a.size, a.CredentialVersion).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&a.SettleAfter) })
 	b.Queue(sqlSerialBump, a.MachineID)
 	err := tx.SendBatch(ctx, b).Close()

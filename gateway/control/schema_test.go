@@ -119,7 +119,7 @@ func TestMigrateRefusesAChangedMigration(t *testing.T) {
 	wantErr(t, migrateTo(t.Context(), conn, changed, nil), ErrSchema)
 
 	fewer := files(t)
-	delete(fewer, "004_changes.sql")
+	delete(fewer, "005_openbao.sql")
 	wantErr(t, migrateTo(t.Context(), conn, fewer, nil), ErrSchema)
 }
 
@@ -128,18 +128,18 @@ func TestAFailedMigrationLeavesTheVersionBefore(t *testing.T) {
 	w := newWorld(t)
 	conn := connect(t, w.url(t, "postgres"))
 	more := files(t)
-	more["005_more.sql"] = migration("create table control.more (); select 1 / 0;")
+	more["006_more.sql"] = migration("create table control.more (); select 1 / 0;")
 	if err := migrateTo(t.Context(), conn, more, nil); err == nil {
 		t.Fatal("a failing migration passed")
 	}
 	if err := CheckSchema(t.Context(), conn); err != nil {
 		t.Errorf("after the failure: %v", err)
 	}
-	more["005_more.sql"].Data = []byte("create table control.more ();")
+	more["006_more.sql"].Data = []byte("create table control.more ();")
 	if err := migrateTo(t.Context(), conn, more, nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.count(t, "select count(*) from control.schema_checksums where version = 5"); n != 1 {
+	if n := w.count(t, "select count(*) from control.schema_checksums where version = 6"); n != 1 {
 		t.Error("the new migration has no checksum")
 	}
 }
@@ -159,6 +159,7 @@ func TestTheGatewaysRoleOwnsAndDeletesNothing(t *testing.T) {
 		"delete from control.identity_revocations", "update control.identity_revocations set subject = 'x'",
 		"truncate control.identity_revocations", "delete from control.attempts", "delete from control.machines",
 		"update control.bundles set content = ''", "delete from control.bundle_activations",
+		"update control.attempts set credential_version = 9",
 		"update control.machines set cluster = 'x'", "update control.attempts set digest = 'x'",
 		"update control.installation set epoch = gen_random_uuid()", "update control.schema_checksums set sha256 = ''",
 		"drop index control.attempts_one_held_per_machine", "alter table control.attempts disable trigger all",

@@ -59,7 +59,16 @@ func viewAttempt(a *control.Attempt) api.Attempt {
 		Base: api.Digests{Active: a.Base, Persistent: a.Persistent}, OpenedAt: a.OpenedAt.UTC(), ClosedAt: utc(a.ClosedAt),
 		SendBy: a.SendBy.UTC(), TransportDeadline: a.TransportDeadline.UTC(), Instance: a.Owner.Instance, ClosedBy: a.ClosedBy,
 		SettleAfter: a.SettleAfter.UTC(), Reason: a.Reason, Read: api.Digests{Active: a.ReadActive, Persistent: a.ReadPersistent}, Landed: a.Landed,
+		CredentialVersion: versionOrNull(a.CredentialVersion),
 	}
+}
+
+// versionOrNull is a version that was noted; null for none.
+func versionOrNull(v int64) *int64 {
+	if v == 0 {
+		return nil
+	}
+	return &v
 }
 
 // viewTimelineItem says what happened; ids of changes and approvals are those people type.

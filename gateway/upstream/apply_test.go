@@ -213,7 +213,7 @@ func openLike(t *testing.T, p *Pool, target Target, redial bool) *SendingConn {
 		return openFor(t, p, target)
 	}
 
-	cred, err := p.credential(ctxFor(t))
+	cred, err := p.credential(ctxFor(t), target.Cluster)
 	must(t, err)
 
 	dial := func(ctx context.Context) *nodeConn {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -45,7 +46,7 @@ const (
 
 // Config is what a Pool needs.
 type Config struct {
-	// Credential gives the client certificate and the Talos CA. Required.
+	// Credential gives the client certificate and the Talos CA of each cluster. Required.
 	Credential CredentialSource
 	// Port is used for addresses that come without one; zero means DefaultPort.
 	Port uint16
@@ -104,6 +105,8 @@ type Target struct {
 	// change, the connection to the old ones is dropped. Empty: the addresses stand for
 	// the machine.
 	Machine string
+	// Cluster says whose credential is shown and whose CA the machine must prove itself by.
+	Cluster string
 	// Addresses are tried in order. A zero port means Config.Port. Names are not
 	// accepted: an address is resolved once, by whoever recorded it.
 	Addresses []netip.AddrPort
@@ -140,14 +143,14 @@ func (t Target) validate(port uint16) ([]netip.AddrPort, error) {
 	return out, nil
 }
 
-// key names the pooled connection; place changes when its addresses do.
+// key names the pooled connection; place changes when its addresses or its cluster do.
 func (t Target) key(addresses []netip.AddrPort) (key, place string) {
 	parts := make([]string, 0, len(addresses)+1)
 	for _, a := range addresses {
 		parts = append(parts, a.String())
 	}
 
-	place = strings.Join(append(parts, t.ServerName), " ")
+	place = strings.Join(append(parts, strconv.Quote(t.ServerName), strconv.Quote(t.Cluster)), " ")
 	if t.Machine != "" {
 		return "machine " + t.Machine, place
 	}

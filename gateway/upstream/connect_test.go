@@ -3,12 +3,8 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,50 +67,6 @@ func TestOnlyAMachineThatProvesItselfIsConnectedTo(t *testing.T) {
 				t.Errorf("node saw %v", n.seen())
 			}
 		})
-	}
-}
-
-func TestACredentialTalosWouldNotTakeIsNeverShown(t *testing.T) {
-	p := newPKI(t)
-	n := startNode(t, p)
-	now := time.Now()
-
-	with := func(spec talospki.ClientSpec) tls.Certificate {
-		pair, err := talospki.ClientWith(p.ca, spec)
-		must(t, err)
-		cert, err := pair.TLS()
-		must(t, err)
-
-		return cert
-	}
-	both := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
-
-	for _, row := range []struct {
-		name string
-		cert tls.Certificate
-		want string
-	}{
-		{"an administrator", clientOf(t, p.ca, RoleAdmin), "os:impersonator"},
-		{"a second usage", with(talospki.ClientSpec{Roles: []string{RoleImpersonator}, ExtKeyUsage: both, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}), "clientAuth"},
-		{"ended", with(talospki.ClientSpec{Roles: []string{RoleImpersonator}, NotBefore: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour)}), "valid from"},
-		{"none", tls.Certificate{}, "no certificate"},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			pool := (&pki{ca: p.ca, client: row.cert}).pool(t)
-
-			_, err := pool.Open(ctxFor(t), n.target())
-			_, err2 := pool.Conn(ctxFor(t), n.target())
-
-			for _, err := range []error{err, err2} {
-				if ClassOf(err) != ClassCredential || !strings.Contains(err.Error(), row.want) {
-					t.Errorf("error is %v", err)
-				}
-			}
-		})
-	}
-
-	if got := n.accepted.Load(); got != 0 {
-		t.Errorf("node was dialled %d times", got)
 	}
 }
 
@@ -373,56 +325,6 @@ func TestAPreparedConnectionIsDroppedWhenItDiesOrIsNotUsed(t *testing.T) {
 
 	if c := openFor(t, dead, n.target()); !c.alive() && c.node.wire.closed.Load() {
 		t.Error("a dead prepared connection was given out")
-	}
-}
-
-func TestFilesAreReadAgainWhenTheyChange(t *testing.T) {
-	p := newPKI(t)
-	dir := t.TempDir()
-	f := &FileCredential{Cert: filepath.Join(dir, "crt"), Key: filepath.Join(dir, "key"), CA: filepath.Join(dir, "ca")}
-
-	if _, _, err := f.Certificate(ctxFor(t)); err == nil {
-		t.Error("no files gave a credential")
-	}
-
-	write := func(path string, b []byte, at time.Time) {
-		must(t, os.WriteFile(path, b, 0o600))
-		must(t, os.Chtimes(path, at, at))
-	}
-
-	start := time.Now().Add(-time.Hour)
-	first, err := talospki.Client(p.ca, time.Now(), RoleImpersonator)
-	must(t, err)
-	second, err := talospki.Client(p.ca, time.Now(), RoleImpersonator)
-	must(t, err)
-
-	write(f.Cert, first.Cert, start)
-	write(f.Key, first.Key, start)
-	write(f.CA, p.ca.Cert, start)
-
-	leaf := func() []byte {
-		c, pool, err := f.Certificate(ctxFor(t))
-		must(t, err)
-
-		if !pool.Equal(p.ca.Pool()) {
-			t.Error("the CA is another")
-		}
-
-		return c.Certificate[0]
-	}
-
-	a := leaf()
-
-	write(f.Cert, second.Cert, start.Add(time.Minute)) // half a rotation
-
-	if !slices.Equal(leaf(), a) {
-		t.Error("a certificate was taken without its key")
-	}
-
-	write(f.Key, second.Key, start.Add(time.Minute))
-
-	if slices.Equal(leaf(), a) {
-		t.Error("the new certificate was not taken")
 	}
 }
 

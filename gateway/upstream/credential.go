@@ -5,189 +5,159 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
-	"os"
 	"slices"
-	"sync"
 	"time"
 )
 
 // RoleImpersonator is the organization the gateway's client certificate must carry.
 const RoleImpersonator = "os:impersonator"
 
-// CredentialSource gives the certificate the gateway shows to machines and the CA their
-// certificates must chain to. It is asked at every dial and at every Pool.Conn, so it
-// should answer from memory. It must be safe for concurrent use.
+// Credential is what the gateway shows to the machines of one cluster, and what they must
+// prove themselves with. Printing or logging it tells its version and nothing else.
+type Credential struct {
+	// Certificate is the os:impersonator client certificate with its private key.
+	Certificate tls.Certificate
+	// CAs are what the machines' certificates must chain to; two during a rotation.
+	CAs []*x509.Certificate
+	// Version is the version of the KV secret it is; zero for files.
+	Version int64
+}
+
+// String says which version it is.
+func (c Credential) String() string { return fmt.Sprintf("Talos credential, version %d", c.Version) }
+
+// Format hides the private key from every verb.
+func (c Credential) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, c.String()) }
+
+// LogValue hides the private key from logs.
+func (c Credential) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// MarshalJSON hides the private key from encoders.
+func (c Credential) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
+
+// CredentialSource holds the credentials. It is asked for every call, so it must answer
+// from memory: whatever fetches a credential from elsewhere does it beforehand. It must be
+// safe for concurrent use.
 type CredentialSource interface {
-	Certificate(ctx context.Context) (tls.Certificate, *x509.CertPool, error)
+	// Credential gives the present credential for the machines of a cluster. A new one is
+	// used from the next call on. The error says why there is none that may be used: it may
+	// implement interface{ ReasonClass() string }, one word for what is wrong (ReasonNone
+	// when none is held for this cluster), and interface{ ForCaller() string }, a sentence
+	// without secrets or causes that callers are told.
+	Credential(ctx context.Context, cluster string) (Credential, error)
+	// Clusters are those a credential is held for, sorted; the one name "" stands for any.
+	Clusters() []string
 }
 
-// FileCredential reads the credential from three PEM files and reads them again when one
-// of them changes. While a changed set does not fit together (a rotation half done) the
-// last good one is used, until its certificate ends. Safe for concurrent use.
-type FileCredential struct {
-	// Cert, Key and CA are paths. All are required. CA may hold several certificates.
-	Cert, Key, CA string
-	// Logger is told once of each change that could not be taken; nil discards.
-	Logger *slog.Logger
-
-	mu     sync.Mutex
-	seen   [3]fileMark      // guarded by mu; of the last good read
-	failed [3]fileMark      // guarded by mu; of the last bad one
-	cert   *tls.Certificate // guarded by mu; nil before the first good read
-	pool   *x509.CertPool   // guarded by mu
-}
-
-type fileMark struct {
-	size int64
-	mod  time.Time
-}
-
-var _ CredentialSource = (*FileCredential)(nil)
-
-// Certificate returns the current credential.
-func (f *FileCredential) Certificate(context.Context) (tls.Certificate, *x509.CertPool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-
-	marks, err := f.marks()
-	if err == nil && f.cert != nil && marks == f.seen {
-		return *f.cert, f.pool, nil
-	}
-
-	if err == nil {
-		var (
-			cert tls.Certificate
-			pool *x509.CertPool
-		)
-
-		if cert, pool, err = f.read(); err == nil {
-			f.seen, f.cert, f.pool = marks, &cert, pool
-
-			return cert, pool, nil
-		}
-	}
-
-	if f.cert != nil {
-		if f.Logger != nil && marks != f.failed {
-			f.Logger.Warn("the changed Talos credential cannot be used, the one before stays", slog.Any("error", err))
-		}
-
-		f.failed = marks
-
-		return *f.cert, f.pool, nil
-	}
-
-	return tls.Certificate{}, nil, fmt.Errorf("reading the Talos credential: %w", err)
-}
-
-func (f *FileCredential) marks() (m [3]fileMark, err error) {
-	for i, path := range []string{f.Cert, f.Key, f.CA} {
-		info, err := os.Stat(path)
-		if err != nil {
-			return m, err
-		}
-
-		m[i] = fileMark{size: info.Size(), mod: info.ModTime()}
-	}
-
-	return m, nil
-}
-
-func (f *FileCredential) read() (tls.Certificate, *x509.CertPool, error) {
-	cert, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-	if err != nil {
-		return tls.Certificate{}, nil, err
-	}
-
-	pem, err := os.ReadFile(f.CA)
-	if err != nil {
-		return tls.Certificate{}, nil, err
-	}
-
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return tls.Certificate{}, nil, errors.New("no certificate in the CA file")
-	}
-
-	return cert, pool, nil
-}
-
-// leafOf returns the parsed leaf of cert.
-func leafOf(cert tls.Certificate) (*x509.Certificate, error) {
-	if cert.Leaf != nil {
-		return cert.Leaf, nil
-	}
-
-	if len(cert.Certificate) == 0 {
-		return nil, errors.New("no certificate")
-	}
-
-	return x509.ParseCertificate(cert.Certificate[0])
-}
-
-// checkCredential refuses a certificate that Talos would not let speak for others, so
-// that the cause is ours to read and not a bare "not authorized" from the node.
-func checkCredential(cert tls.Certificate, pool *x509.CertPool, now time.Time) error {
-	if pool == nil {
-		return errors.New("no Talos CA")
-	}
-
-	leaf, err := leafOf(cert)
-	if err != nil {
-		return err
-	}
-
-	switch {
-	case now.Before(leaf.NotBefore) || now.After(leaf.NotAfter):
-		return fmt.Errorf("client certificate is valid from %s to %s", leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339))
-	case !slices.Contains(leaf.Subject.Organization, RoleImpersonator):
-		return fmt.Errorf("client certificate has not the organization %s", RoleImpersonator)
-	case len(leaf.UnknownExtKeyUsage) != 0 || !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}):
-		return errors.New("client certificate must have clientAuth as its only extended key usage")
-	}
-
-	return nil
-}
-
-// sameCredential tells whether a connection made with a may stay when the source gives b.
-func sameCredential(a, b *credential) bool {
-	return a.pool.Equal(b.pool) && slices.EqualFunc(a.cert.Certificate, b.cert.Certificate, bytes.Equal)
-}
-
-// credential is one answer of a CredentialSource.
+// credential is one checked answer of a CredentialSource, ready to dial with.
 type credential struct {
-	cert tls.Certificate
-	pool *x509.CertPool
+	Credential
+	pool         *x509.CertPool
+	begins, ends time.Time
 }
 
-func (p *Pool) credential(ctx context.Context) (*credential, error) {
-	cert, pool, err := p.cfg.Credential.Certificate(ctx)
-	if err == nil {
-		err = checkCredential(cert, pool, time.Now())
-	}
-
-	if err != nil {
-		return nil, &Error{Class: ClassCredential, Err: err}
-	}
-
-	return &credential{cert: cert, pool: pool}, nil
+// same tells whether a connection made with c may stay when the source gives got.
+func (c *credential) same(got Credential) bool {
+	return c.Version == got.Version && slices.EqualFunc(c.Certificate.Certificate, got.Certificate.Certificate, bytes.Equal) &&
+		slices.EqualFunc(c.CAs, got.CAs, (*x509.Certificate).Equal)
 }
 
-// CredentialEnds says until when the present credential is good. The error, an *Error of
-// ClassCredential, says that there is none that is good now.
-func (p *Pool) CredentialEnds(ctx context.Context) (time.Time, error) {
-	cred, err := p.credential(ctx)
-	if err != nil {
-		return time.Time{}, err
+// newCredential checks what a source gave.
+func newCredential(got Credential, now time.Time) (*credential, error) {
+	if err := CheckCredential(got.Certificate, got.CAs, now); err != nil {
+		return nil, err
 	}
 
-	leaf, err := leafOf(cred.cert)
+	leaf, err := leafOf(got.Certificate)
 	if err != nil {
-		return time.Time{}, &Error{Class: ClassCredential, Err: err}
+		return nil, err
 	}
 
-	return leaf.NotAfter, nil
+	c := &credential{Credential: got, pool: x509.NewCertPool(), begins: leaf.NotBefore, ends: leaf.NotAfter}
+	for _, ca := range got.CAs {
+		c.pool.AddCert(ca)
+	}
+
+	return c, nil
+}
+
+// credential gives the present credential of a cluster, checked. What was checked before is
+// not checked again but for its time. Errors are *Error of ClassCredential or
+// ClassNoCredential, with a *CredentialError inside.
+func (p *Pool) credential(ctx context.Context, cluster string) (*credential, error) {
+	now := time.Now()
+
+	got, err := p.cfg.Credential.Credential(ctx, cluster)
+	if err != nil {
+		return nil, noCredential(cluster, 0, err)
+	}
+
+	p.credMu.Lock()
+	defer p.credMu.Unlock()
+
+	held := p.creds[cluster]
+	if held == nil || !held.same(got) {
+		if held, err = newCredential(got, now); err != nil {
+			return nil, noCredential(cluster, got.Version, err)
+		}
+
+		p.creds[cluster] = held
+	}
+
+	if err := inTime(held.begins, held.ends, now); err != nil {
+		return nil, noCredential(cluster, got.Version, err)
+	}
+
+	return held, nil
+}
+
+// CredentialState is how the credential of one cluster stands.
+type CredentialState struct {
+	// Cluster is "" when one credential is for any cluster.
+	Cluster string
+	Version int64
+	// Begins and Ends bound the certificate's life; zero with Err.
+	Begins, Ends time.Time
+	// Err is an *Error that says why there is no usable one; nil when there is.
+	Err error
+}
+
+// NearEnd is true once less than a third of the certificate's life is left: time to put a
+// new one in its place.
+func (s CredentialState) NearEnd(now time.Time) bool {
+	return s.Err == nil && s.Ends.Sub(now) < s.Ends.Sub(s.Begins)/3
+}
+
+// Credentials tells how the credential of each cluster stands: of those the source holds one
+// for and of those named, sorted. Where one credential is for any cluster there is one state.
+func (p *Pool) Credentials(ctx context.Context, clusters ...string) []CredentialState {
+	held := p.cfg.Credential.Clusters()
+	if slices.Contains(held, "") {
+		held = []string{""}
+	} else {
+		held = append(slices.Clone(held), clusters...)
+		slices.Sort(held)
+		held = slices.Compact(held)
+	}
+
+	states := make([]CredentialState, 0, len(held))
+
+	for _, cluster := range held {
+		s := CredentialState{Cluster: cluster}
+
+		if c, err := p.credential(ctx, cluster); err != nil {
+			s.Err = err
+			s.Version = versionIn(err)
+		} else {
+			s.Version, s.Begins, s.Ends = c.Version, c.begins, c.ends
+		}
+
+		states = append(states, s)
+	}
+
+	return states
 }

@@ -73,6 +73,7 @@ type nodeConn struct {
 	*tls.Conn
 	wire    *wire
 	address netip.AddrPort
+	version int64 // of the credential that was shown
 }
 
 // dialSettings are the differences between the two kinds of connection.
@@ -141,7 +142,7 @@ func (p *Pool) dialOne(ctx context.Context, address netip.AddrPort, serverName s
 		NextProtos: []string{"h2"},
 		// Always ours, whatever CAs the node says it likes: without it the refusal would
 		// come later and say less.
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cred.cert, nil },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cred.Certificate, nil },
 		// A resumed session would outlive a change of the CA.
 		SessionTicketsDisabled: true,
 	})
@@ -165,7 +166,7 @@ func (p *Pool) dialOne(ctx context.Context, address netip.AddrPort, serverName s
 		return nil, &Error{Class: ClassUntrusted, Address: address, Err: errors.New("the server does not speak h2")}
 	}
 
-	return &nodeConn{Conn: tc, wire: w, address: address}, nil
+	return &nodeConn{Conn: tc, wire: w, address: address, version: cred.Version}, nil
 }
 
 // handedOver is the gRPC side of nodeConn: the handshake is done, so it only tells gRPC

@@ -20,8 +20,10 @@ const (
 	// ClassIncomplete: the machine answered, and a piece of the Evidence was missing,
 	// malformed or not what was asked for.
 	ClassIncomplete Class = "incomplete"
-	// ClassCredential: our own certificate cannot be had or is not fit for its purpose.
+	// ClassCredential: our own certificate cannot be had now or is not fit for its purpose.
 	ClassCredential Class = "credential"
+	// ClassNoCredential: no certificate of ours is held for the machine's cluster.
+	ClassNoCredential Class = "no-talos-credential"
 )
 
 // Error is every error this package makes about a machine. Its text names addresses and
@@ -61,6 +63,13 @@ func ClassOf(err error) Class {
 	}
 
 	return ""
+}
+
+// OurCredential is true for an error about our own certificate: no machine was dialled.
+func OurCredential(err error) bool {
+	class := ClassOf(err)
+
+	return class == ClassCredential || class == ClassNoCredential
 }
 
 var (

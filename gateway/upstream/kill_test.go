@@ -76,7 +76,7 @@ func senderMain() {
 
 // openOrdinary is Open with a socket that lingers like any other.
 func openOrdinary(ctx context.Context, p *Pool, target Target) (*SendingConn, error) {
-	cred, err := p.credential(ctx)
+	cred, err := p.credential(ctx, target.Cluster)
 	if err != nil {
 		return nil, err
 	}

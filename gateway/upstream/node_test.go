@@ -86,10 +86,14 @@ func (p *pki) server(t testing.TB, names []string, addrs ...string) tls.Certific
 	return cert
 }
 
-// Certificate makes pki a CredentialSource.
-func (p *pki) Certificate(context.Context) (tls.Certificate, *x509.CertPool, error) {
-	return p.client, p.ca.Pool(), nil
+// Credential makes pki a CredentialSource for any cluster.
+func (p *pki) Credential(context.Context, string) (Credential, error) {
+	ca, err := p.ca.Leaf()
+
+	return Credential{Certificate: p.client, CAs: []*x509.Certificate{ca}}, err
 }
+
+func (*pki) Clusters() []string { return []string{""} }
 
 func (p *pki) pool(t testing.TB, edit ...func(*Config)) *Pool {
 	t.Helper()
@@ -123,6 +127,7 @@ type node struct {
 	requests  [][]byte
 	calls     []seenCall
 	serial    int
+	witness   func(ctx context.Context) // is told of every call; may be null
 
 	accepted atomic.Int64 // TCP connections
 }
@@ -256,7 +261,12 @@ func (n *node) note(ctx context.Context, req any, info *grpc.UnaryServerInfo, h 
 
 func (n *node) noteCall(ctx context.Context, method string) {
 	md, _ := metadata.FromIncomingContext(ctx)
-	n.lock(func() { n.calls = append(n.calls, seenCall{method, md}) })
+	n.lock(func() {
+		n.calls = append(n.calls, seenCall{method, md})
+		if n.witness != nil {
+			n.witness(ctx)
+		}
+	})
 }
 
 // machineService serves Version and ApplyConfiguration on raw bytes.

@@ -18,6 +18,9 @@ import (
 type Pool struct {
 	cfg Config
 
+	credMu sync.Mutex
+	creds  map[string]*credential // guarded by credMu; checked, by cluster
+
 	mu      sync.Mutex
 	closed  bool                    // guarded by mu
 	entries map[string]*entry       // guarded by mu; by Target.key
@@ -47,6 +50,7 @@ func NewPool(cfg Config) (*Pool, error) {
 
 	return &Pool{
 		cfg:     cfg,
+		creds:   map[string]*credential{},
 		entries: map[string]*entry{},
 		retired: map[*entry]struct{}{},
 		warm:    map[string]*warmed{},
@@ -65,7 +69,7 @@ func (p *Pool) Conn(ctx context.Context, t Target) (*grpc.ClientConn, error) {
 		return nil, err
 	}
 
-	cred, err := p.credential(ctx)
+	cred, err := p.credential(ctx, t.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +86,7 @@ func (p *Pool) Conn(ctx context.Context, t Target) (*grpc.ClientConn, error) {
 	p.sweepLocked(time.Now())
 
 	if e := p.entries[key]; e != nil {
-		if e.place == place && sameCredential(e.cred, cred) {
+		if e.place == place && e.cred.same(cred.Credential) {
 			e.touch()
 
 			return e.conn, nil

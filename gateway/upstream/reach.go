@@ -32,6 +32,13 @@ func (p *Pool) Reach(ctx context.Context, t Target) (*SendingConn, Evidence, err
 
 		c, e, err := p.reachOne(ctx, one)
 		switch {
+		case OurCredential(err):
+			// It is the same for every address; no machine is to be blamed.
+			if other != nil {
+				_ = other.Close()
+			}
+
+			return nil, Evidence{}, err
 		case err != nil:
 			tried = append(tried, err)
 			if got := ClassOf(err); got != "" && got != ClassUnreachable {

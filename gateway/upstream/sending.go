@@ -43,7 +43,7 @@ func (p *Pool) Open(ctx context.Context, t Target) (*SendingConn, error) {
 		return nil, err
 	}
 
-	cred, err := p.credential(ctx)
+	cred, err := p.credential(ctx, t.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +114,10 @@ func dialOnce(node *nodeConn) func(context.Context, string) (net.Conn, error) {
 
 // Address is the machine's address the connection goes to.
 func (c *SendingConn) Address() netip.AddrPort { return c.node.address }
+
+// CredentialVersion is the KV version of the credential the connection was made with; zero
+// for files. It stays, whatever the source gives meanwhile.
+func (c *SendingConn) CredentialVersion() int64 { return c.node.version }
 
 // Close ends the connection with a reset. Whatever has not left this machine by then is
 // thrown away. It may be called more than once.

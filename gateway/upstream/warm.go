@@ -19,7 +19,7 @@ func (p *Pool) Prepare(ctx context.Context, t Target) error {
 		return err
 	}
 
-	cred, err := p.credential(ctx)
+	cred, err := p.credential(ctx, t.Cluster)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (p *Pool) takeWarm(t Target, addresses []netip.AddrPort, cred *credential) 
 
 	w.expire.Stop()
 
-	if w.place != place || !sameCredential(w.cred, cred) || !w.conn.alive() {
+	if w.place != place || !w.cred.same(cred.Credential) || !w.conn.alive() {
 		_ = w.conn.Close()
 
 		return nil

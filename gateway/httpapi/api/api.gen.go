@@ -417,9 +417,12 @@ type Attempt struct {
 	ClosedAt *time.Time    `json:"closed_at"`
 
 	// ClosedBy Who or which gateway ended it; empty while it may still land.
-	ClosedBy   string `json:"closed_by"`
-	Cluster    string `json:"cluster"`
-	DecisionID UUID   `json:"decision_id"`
+	ClosedBy string `json:"closed_by"`
+	Cluster  string `json:"cluster"`
+
+	// CredentialVersion Version of the Talos credential in OpenBao that it was sent with; null when that came from files.
+	CredentialVersion *int64 `json:"credential_version"`
+	DecisionID        UUID   `json:"decision_id"`
 
 	// Digest Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
 	Digest Digest `json:"digest"`
