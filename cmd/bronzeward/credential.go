@@ -83,7 +83,12 @@ func (g *globals) openDesk(ctx context.Context, f credentialFlags) (_ *desk, err
 	}
 	log := slog.New(slog.NewTextHandler(g.errOut, &slog.HandlerOptions{Level: slog.LevelError}))
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	who, err := cfg.newAuthenticator(ctx, quiet, nil)
+	authorities, closeKeys, err := cfg.openAuthorities(ctx, quiet)
+	if err != nil {
+		return nil, err
+	}
+	defer closeKeys()
+	who, err := cfg.newAuthenticator(ctx, authorities, quiet, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -92,27 +97,13 @@ func (g *globals) openDesk(ctx context.Context, f credentialFlags) (_ *desk, err
 	if err != nil {
 		return nil, deniedError{fmt.Errorf("your credential was refused: %w", err)}
 	}
-	digester, err := cfg.newDigester(true, quiet)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := cfg.newUpstream(log)
-	if err != nil {
-		return nil, err
-	}
 	store, err := cfg.openStore(ctx, log)
 	if err != nil {
-		_ = pool.Close()
 		return nil, err
 	}
 	return &desk{
-		acts:  &gateway.Acts{Store: store, Judge: cfg.newEngine(log), Upstream: pool, Digester: digester},
-		actor: gateway.Actor{Caller: caller, Address: "local"},
-		store: store,
-		close: func() {
-			_ = pool.Close()
-			store.Close()
-		},
+		acts: &gateway.Acts{Store: store, Judge: cfg.newEngine(log)}, actor: gateway.Actor{Caller: caller, Address: "local"},
+		store: store, close: store.Close,
 	}, nil
 }
 

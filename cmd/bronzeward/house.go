@@ -14,12 +14,9 @@ import (
 	"time"
 
 	"bronzeward/audit"
-	"bronzeward/gateway"
 	"bronzeward/gateway/control"
-	"bronzeward/gateway/facts"
 	"bronzeward/gateway/identity"
 	"bronzeward/gateway/upstream"
-	"bronzeward/gateway/vault"
 	"bronzeward/policy"
 )
 
@@ -68,20 +65,24 @@ func (c *Config) readAllCertificates(paths []string) ([]*x509.Certificate, error
 	return out, errors.Join(problems...)
 }
 
-// newAuthenticator proves people by the configuration. now is the clock that token and
-// certificate times are held against.
-func (c *Config) newAuthenticator(ctx context.Context, log *slog.Logger, now func() time.Time) (*identity.Authenticator, error) {
+// newAuthenticator proves people by the configuration, and by authorities that may change; null
+// where there are none. now is the clock that token and certificate times are held against.
+func (c *Config) newAuthenticator(ctx context.Context, authorities identity.AuthoritySource, log *slog.Logger, now func() time.Time) (*identity.Authenticator, error) {
 	people, err := c.readAllCertificates(c.Identity.CertificateAuthorities)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
 	}
-	forbidden, err := c.readAllCertificates(append([]string{c.Talos.CA}, c.Identity.ForbiddenAuthorities...))
+	others := c.Identity.ForbiddenAuthorities
+	if c.Talos.CA != "" {
+		others = append([]string{c.Talos.CA}, others...)
+	}
+	forbidden, err := c.readAllCertificates(others)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("reading identity.forbidden_authorities: %w", err)}
 	}
 	cfg := identity.Config{
 		PeopleCAs: people, ForbiddenCAs: forbidden, ClockSkew: c.Identity.ClockSkew,
-		MaxLifetime: c.Identity.MaxTokenLifetime, Now: now, Logger: log,
+		MaxLifetime: c.Identity.MaxTokenLifetime, Authorities: authorities, Now: now, Logger: log,
 	}
 	for _, i := range c.Identity.Issuers {
 		issuer := identity.IssuerConfig{
@@ -101,45 +102,8 @@ func (c *Config) newAuthenticator(ctx context.Context, log *slog.Logger, now fun
 	return identity.New(ctx, cfg)
 }
 
-// newDigester makes configuration digests by the configured scheme.
-func (c *Config) newDigester(development bool, log *slog.Logger) (facts.Digester, error) {
-	if c.Digest.Scheme == facts.SchemePlain {
-		log.Warn("configuration digests are plain SHA-256: whoever can read the database can test guesses of a configuration (digest.scheme)")
-		return facts.NewPlain(nil)
-	}
-	if !development {
-		return nil, usageError{errors.New("digest.keys_file is for development: start with --development, or set digest.scheme to sha256")}
-	}
-	return facts.LoadDevelopmentKeys(c.path(c.Digest.KeysFile))
-}
-
-// newSealer keeps the exact bytes of changes. Without keys nothing can be sealed, and so
-// nothing be captured.
-func (c *Config) newSealer(development bool) (gateway.Sealer, error) {
-	if c.Seal.KeysFile == "" {
-		return noSealer{}, nil
-	}
-	if !development {
-		return nil, usageError{errors.New("seal.keys_file is for development: start with --development, or leave it out (no change can be captured then)")}
-	}
-	return vault.LoadDevelopment(c.path(c.Seal.KeysFile))
-}
-
-// noSealer stands where nothing can be sealed.
-type noSealer struct{}
-
-var errNoSealer = errors.New("no sealing keys are configured (seal.keys_file)")
-
-func (noSealer) Seal(context.Context, []byte, []byte) ([]byte, error) { return nil, errNoSealer }
-func (noSealer) Open(context.Context, []byte, []byte) ([]byte, error) { return nil, errNoSealer }
-
-func (c *Config) newUpstream(log *slog.Logger) (*upstream.Pool, error) {
-	return upstream.NewPool(upstream.Config{
-		Credential: &upstream.FileCredential{
-			Cert: c.path(c.Talos.Certificate), Key: c.path(c.Talos.Key), CA: c.path(c.Talos.CA), Logger: log,
-		},
-		Logger: log,
-	})
+func newUpstream(credential upstream.CredentialSource, log *slog.Logger) (*upstream.Pool, error) {
+	return upstream.NewPool(upstream.Config{Credential: credential, Logger: log})
 }
 
 func (c *Config) openStore(ctx context.Context, log *slog.Logger) (*control.Store, error) {

@@ -1,5 +1,219 @@
 package main
 
-import "bronzeward/gateway/vault"
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
 
-func checkCredential(vault.Credential) error { return nil }
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bronzeward/gateway"
+	"bronzeward/gateway/facts"
+	"bronzeward/gateway/identity"
+	"bronzeward/gateway/upstream"
+	"bronzeward/gateway/vault"
+)
+
+// This file builds what OpenBao holds for the gateway, or files hold for development: the
+// Talos credential, the digest keys, the seal, and the authority for people's certificates.
+
+// keys are those rooms. What is null is not there without OpenBao.
+type keys struct {
+	digester    facts.Digester
+	sealer      gateway.Sealer
+	credential  upstream.CredentialSource
+	authorities identity.AuthoritySource
+	issuer      *vault.Authority
+	digestKeys  *digestKeys
+	keeper      *vault.Keeper
+	close       func()
+}
+
+// openKeys opens them. With OpenBao everything is read once: a gateway that cannot open what is
+// sealed, or compare a digest, does not start. now is the database's clock.
+func (c *Config) openKeys(ctx context.Context, development bool, registry prometheus.Registerer, log *slog.Logger, now func() time.Time) (*keys, error) {
+	if !c.OpenBao.configured() {
+		return c.fileKeys(development, log)
+	}
+	conf, err := c.vaultConfig(log)
+	if err != nil {
+		return nil, err
+	}
+	conf.Observe = observeOpenBao(registry)
+	client, err := vault.Open(ctx, conf)
+	if err != nil {
+		return nil, err
+	}
+	credentials := vault.NewCredentials(vault.CredentialsConfig{
+		Client: client, Check: checkCredential, MaxAge: orDefaultDuration(c.OpenBao.CredentialMaxAge, defaultCredentialMaxAge), Logger: log,
+	})
+	authority := vault.NewAuthority(client, log)
+	ring := &digestKeys{DigestKeys: vault.NewDigestKeys(client, now), now: now}
+	k := &keys{
+		sealer: vault.NewSealer(client), credential: openBaoCredential{credentials}, authorities: openBaoAuthorities{authority, credentials},
+		issuer: authority, digestKeys: ring, close: client.Close,
+		keeper: vault.NewKeeper(log,
+			vault.Refresher{What: "the Talos credentials", Refresh: credentials.Refresh},
+			vault.Refresher{What: "the digest keys", Refresh: ring.refresh},
+			vault.Refresher{What: "the authority for people", Refresh: authority.Refresh},
+		),
+	}
+	if err := k.keeper.Refresh(ctx); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("reading what OpenBao holds: %w", err)
+	}
+	k.digester = ring.live
+	if c.Digest.Scheme == facts.SchemePlain {
+		c.warnOfPlain(log)
+		k.digester = facts.NewPlainUnder(ring.live)
+	}
+	return k, nil
+}
+
+// openAuthorities reads whose certificates name people, for commands that prove their caller
+// themselves; null without OpenBao.
+func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identity.AuthoritySource, func(), error) {
+	if !c.OpenBao.configured() {
+		return nil, func() {}, nil
+	}
+	conf, err := c.vaultConfig(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := vault.Open(ctx, conf)
+	if err != nil {
+		return nil, nil, err
+	}
+	credentials := vault.NewCredentials(vault.CredentialsConfig{Client: client, Check: checkCredential, MaxAge: defaultCredentialMaxAge, Logger: log})
+	authority := vault.NewAuthority(client, log)
+	if err := vault.NewKeeper(log, vault.Refresher{Refresh: credentials.Refresh}, vault.Refresher{Refresh: authority.Refresh}).Refresh(ctx); err != nil {
+		client.Close()
+		return nil, nil, fmt.Errorf("reading what OpenBao holds: %w", err)
+	}
+	return openBaoAuthorities{authority, credentials}, client.Close, nil
+}
+
+// fileKeys are those of development.
+func (c *Config) fileKeys(development bool, log *slog.Logger) (_ *keys, err error) {
+	if !development {
+		return nil, usageError{errors.New("openbao is not configured; credentials and keys in files are for development: start with --development, or configure openbao")}
+	}
+	k := &keys{
+		credential: &upstream.FileCredential{Cert: c.path(c.Talos.Certificate), Key: c.path(c.Talos.Key), CA: c.path(c.Talos.CA), Logger: log},
+		close:      func() {},
+	}
+	if c.Digest.Scheme == facts.SchemePlain {
+		c.warnOfPlain(log)
+		k.digester, err = facts.NewPlain(nil)
+	} else {
+		k.digester, err = facts.LoadDevelopmentKeys(c.path(c.Digest.KeysFile))
+	}
+	if err != nil {
+		return nil, err
+	}
+	k.sealer = noSealer{}
+	if c.Seal.KeysFile != "" {
+		k.sealer, err = vault.LoadDevelopment(c.path(c.Seal.KeysFile))
+	}
+	return k, err
+}
+
+func (c *Config) warnOfPlain(log *slog.Logger) {
+	log.Warn("configuration digests are plain SHA-256: whoever can read the database can test guesses of a configuration (digest.scheme)")
+}
+
+// noSealer stands where nothing can be sealed.
+type noSealer struct{}
+
+var errNoSealer = errors.New("no sealing keys are configured (openbao, or seal.keys_file)")
+
+func (noSealer) Seal(context.Context, []byte, []byte) ([]byte, error) { return nil, errNoSealer }
+func (noSealer) Open(context.Context, []byte, []byte) ([]byte, error) { return nil, errNoSealer }
+
+// openBaoCredential gives each cluster's credential from memory.
+type openBaoCredential struct{ held *vault.Credentials }
+
+// Credential implements upstream.CredentialSource.
+func (o openBaoCredential) Credential(_ context.Context, cluster string) (upstream.Credential, error) {
+	one, err := o.held.Get(cluster)
+	var known *vault.Error
+	if errors.As(err, &known) && known.Kind == vault.KindMissing {
+		return upstream.Credential{}, &upstream.CredentialError{Cluster: cluster, Reason: upstream.ReasonNone, Say: known.ForCaller(), Err: err}
+	}
+	return upstream.Credential(one), err
+}
+
+// Clusters implements upstream.CredentialSource.
+func (o openBaoCredential) Clusters() []string { return o.held.Clusters() }
+
+// checkCredential is what a Talos credential must be, wherever it comes from.
+func checkCredential(c vault.Credential) error {
+	return upstream.CheckCredential(c.Certificate, c.CAs, time.Now())
+}
+
+// openBaoAuthorities are the authority for people, and Talos's own, which speak for nobody.
+type openBaoAuthorities struct {
+	people *vault.Authority
+	talos  *vault.Credentials
+}
+
+// People implements identity.AuthoritySource.
+func (o openBaoAuthorities) People() []*x509.Certificate { return o.people.People() }
+
+// Forbidden implements identity.AuthoritySource.
+func (o openBaoAuthorities) Forbidden() []*x509.Certificate { return o.talos.CAs() }
+
+// digestKeys is the live ring of digest keys, kept like OpenBao's.
+type digestKeys struct {
+	*vault.DigestKeys
+	now   func() time.Time
+	live  *facts.LiveRing
+	known []vault.DigestSecret
+}
+
+// refresh is called by one goroutine at a time: at the start, and then by the keeper.
+func (d *digestKeys) refresh(ctx context.Context) error {
+	secrets, err := d.Load(ctx, d.known)
+	if err != nil {
+		return err
+	}
+	ring := make([]facts.LiveKey, 0, len(secrets))
+	for _, s := range secrets {
+		ring = append(ring, facts.LiveKey{Version: s.Version, Secret: s.Secret, UsableFrom: s.UsableFrom})
+	}
+	if d.live == nil {
+		d.live, err = facts.NewLiveRing(d.now, ring)
+	} else {
+		err = d.live.Replace(ring)
+	}
+	if err == nil {
+		d.known = secrets
+	}
+	return err
+}
+
+// observeOpenBao makes the metric of questions to OpenBao.
+func observeOpenBao(registry prometheus.Registerer) func(vault.Kind, time.Duration) {
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "bronzeward_openbao_request_seconds", Help: "Time of one question to OpenBao with its retries, by reason class; ok when it was answered.",
+		Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
+	}, []string{"result"})
+	registry.MustRegister(seconds)
+	return func(kind vault.Kind, took time.Duration) {
+		result := string(kind)
+		if result == "" {
+			result = "ok"
+		}
+		seconds.WithLabelValues(result).Observe(took.Seconds())
+	}
+}
+
+func orDefaultDuration(d, fallback time.Duration) time.Duration {
+	if d == 0 {
+		return fallback
+	}
+	return d
+}

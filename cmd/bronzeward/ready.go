@@ -5,12 +5,14 @@ import (
 
 	"bronzeward/gateway"
 	"bronzeward/gateway/identity"
+	"bronzeward/gateway/vault"
 )
 
-// readiness answers /readyz from the gateway and its identity room.
+// readiness answers /readyz from the gateway, its identity room, and what OpenBao last said.
 type readiness struct {
 	gateway *gateway.Gateway
 	who     *identity.Authenticator
+	keeper  *vault.Keeper // null without OpenBao
 }
 
 // Ready says whether a call would be decided now, and why not.
@@ -21,5 +23,9 @@ func (r readiness) Ready(ctx context.Context) (map[string]any, []string) {
 		issuers[h.Issuer] = map[string]any{"keys": h.Keys, "last_good_fetch": h.LastGood}
 	}
 	state["issuers"] = issuers
+	if r.keeper != nil {
+		problem, confirmed := r.keeper.Health()
+		state["openbao"] = map[string]any{"confirmed": confirmed, "problem": problem}
+	}
 	return state, problems
 }

@@ -56,30 +56,28 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 		return err
 	}
 	defer book.Close()
-	who, err := cfg.newAuthenticator(ctx, log, func() time.Time { return store.Snapshot().Now() })
+	now := func() time.Time { return store.Snapshot().Now() }
+	held, err := cfg.openKeys(ctx, s.Development, registry, log, now)
+	if err != nil {
+		return err
+	}
+	defer held.close()
+	who, err := cfg.newAuthenticator(ctx, held.authorities, log, now)
 	if err != nil {
 		return err
 	}
 	defer who.Close()
-	digester, err := cfg.newDigester(s.Development, log)
-	if err != nil {
-		return err
-	}
-	pool, err := cfg.newUpstream(log)
+	pool, err := newUpstream(held.credential, log)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	sealer, err := cfg.newSealer(s.Development)
-	if err != nil {
-		return err
-	}
 	engine := cfg.newEngine(log)
 	certificate := &fileCertificate{certificate: cfg.path(cfg.TLS.Certificate), key: cfg.path(cfg.TLS.Key), log: log}
 	gw, err := gateway.New(gateway.Config{
 		Certificate: certificate,
 		MinTLS:      cfg.minTLS(), Identity: who, Judge: engine, Store: store, Book: book,
-		Upstream: pool, Digester: digester, Sealer: sealer, Changes: cfg.changes(), Instance: cfg.Instance,
+		Upstream: pool, Digester: held.digester, Sealer: held.sealer, Changes: cfg.changes(), Instance: cfg.Instance,
 		Limits: gateway.Limits{
 			CallsPerSecond: cfg.Limits.CallsPerSecond, StreamsPerCaller: cfg.Limits.StreamsPerCaller,
 			CallsPerSecondPerAddress: cfg.Limits.CallsPerSecondPerAddress, ConnectionsPerAddress: cfg.Limits.ConnectionsPerAddress,
@@ -91,9 +89,9 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 		return err
 	}
 	acts := &gateway.Acts{
-		Store: store, Judge: engine, Upstream: pool, Digester: digester, Gate: gw, Book: book, Instance: cfg.Instance, Told: httpapi.Decided,
+		Store: store, Judge: engine, Upstream: pool, Digester: held.digester, Gate: gw, Book: book, Instance: cfg.Instance, Told: httpapi.Decided,
 	}
-	house := rooms{gw: gw, acts: acts, store: store, who: who, digester: digester, registry: registry, log: log, stopping: ctx.Done()}
+	house := rooms{gw: gw, acts: acts, store: store, who: who, keys: held, registry: registry, log: log, stopping: ctx.Done()}
 	server, err := cfg.newWeb(house, certificate)
 	if err != nil {
 		return err
@@ -141,6 +139,9 @@ func (s *serveCmd) run(ctx context.Context, r rooms, sender *notify.Sender, list
 	}
 	if sender != nil {
 		group.Go(func() error { sender.Run(background); return nil })
+	}
+	if r.keys.keeper != nil {
+		group.Go(func() error { r.keys.keeper.Run(background); return nil })
 	}
 	group.Go(func() error { keepPartitions(background, r.store.Pool(), r.log); return nil })
 	if cfg.Policy.WatchDirectory != "" {

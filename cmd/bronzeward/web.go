@@ -13,7 +13,6 @@ import (
 
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
-	"bronzeward/gateway/facts"
 	"bronzeward/gateway/httpapi"
 	"bronzeward/gateway/identity"
 	"bronzeward/gateway/notify"
@@ -35,7 +34,7 @@ type rooms struct {
 	acts     *gateway.Acts
 	store    *control.Store
 	who      *identity.Authenticator
-	digester facts.Digester
+	keys     *keys
 	registry *prometheus.Registry
 	log      *slog.Logger
 	stopping <-chan struct{}
@@ -48,10 +47,10 @@ func (c *Config) newWeb(r rooms, certificate gateway.CertificateSource) (*http.S
 		return nil, err
 	}
 	handler, err := httpapi.New(httpapi.Config{
-		Identity: noticing{r.who, r.gw}, Limiter: r.gw, Book: r.acts, Authority: authority{r.store}, Digester: r.digester,
+		Identity: noticing{r.who, r.gw}, Limiter: r.gw, Book: r.acts, Authority: authority{r.store}, Digester: r.keys.digester,
 		Proposals: r.acts, Verdicts: r.acts, Revokes: r.acts, Inventory: r.acts, Observer: r.acts, Accounts: r.acts,
 		Changes: r.store, Machines: r.store, History: r.store, Attempts: r.store, Revocations: r.store, Notices: r.store,
-		Ready: readiness{r.gw, r.who}, Gatherer: r.registry, Logger: r.log, Stopping: r.stopping,
+		Ready: readiness{r.gw, r.who, r.keys.keeper}, Gatherer: r.registry, Logger: r.log, Stopping: r.stopping,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the HTTP door: %w", err)

@@ -195,6 +195,17 @@ func (c *Credentials) stale(reason string) *Error {
 	return out
 }
 
+// CAs are the authorities of all clusters' machines, in the order of the clusters.
+func (c *Credentials) CAs() []*x509.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*x509.Certificate
+	for _, cluster := range slices.Sorted(maps.Keys(c.held)) {
+		out = append(out, c.held[cluster].CAs...)
+	}
+	return out
+}
+
 // Clusters are those that a credential is held for, sorted.
 func (c *Credentials) Clusters() []string {
 	c.mu.Lock()
