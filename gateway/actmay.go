@@ -12,8 +12,9 @@ import (
 )
 
 // plainRefusals are the codes that refuse an act whatever it is about: the caller is revoked,
-// has no role for it, is automation, or proves nothing any more; or no law is live.
-var plainRefusals = []string{actCode(1), actCode(2), actCode(3), actCode(4), actCode(5), policy.CodeNoPolicy}
+// has no role for it, is automation, proves nothing any more, or asks for a certificate without
+// a token or where none is granted; or no law is live.
+var plainRefusals = []string{actCode(1), actCode(2), actCode(3), actCode(4), actCode(5), actCode(8), actCode(9), policy.CodeNoPolicy}
 
 // actCode is a code of data.bronzeward.api, which words it.
 func actCode(n int) string { return fmt.Sprintf("BW-ACT-%03d", n) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -38,6 +39,9 @@ const (
 	ActChangesCancelOwn = "changes.cancel-own"
 	ActChangesCancel    = "changes.cancel"
 	ActApprovalsRevoke  = "approvals.revoke"
+	ActCertificates     = "certificates.issue"
+	ActDigestsCompute   = "digests.compute"
+	ActDigestKeysAdd    = "digest-keys.add"
 )
 
 // ActJudge decides acts; policy's Engine is the one there is.
@@ -57,6 +61,12 @@ type Acts struct {
 	Gate *Gateway
 	// Book writes what is asked without an effect: readings, and refusals that left no entry.
 	Book *audit.Book
+	// Issuer signs people's certificates; null where no authority for them is configured.
+	Issuer Issuer
+	// CertificateLifetime is the most a certificate may last; zero takes DefaultCertificateLifetime.
+	CertificateLifetime time.Duration
+	// DigestKeys adds digest keys; null where they do not grow.
+	DigestKeys DigestKeys
 	// Instance names this process in entries.
 	Instance string
 	// Told is told which entry an act left, once it is durable; null when nobody asks.
@@ -88,6 +98,18 @@ type said struct {
 // act prepares one act: the law is brought to the live revision first, and judges inside
 // the transaction. first is the revision that may judge while none is live.
 func (a *Acts) act(ctx context.Context, by Actor, name, subject string, first string) (control.Act, *said, error) {
+	return a.actBesides(ctx, by, name, subject, first, besides{})
+}
+
+// besides is what an act is judged by besides the law, and what its entry says besides. Both may be null, are pure, and may be
+// called again.
+type besides struct {
+	// judge is given what the law allows, and may deny it.
+	judge func(policy.Decision) policy.Decision
+	entry func(*audit.Entry)
+}
+
+func (a *Acts) actBesides(ctx context.Context, by Actor, name, subject, first string, more besides) (control.Act, *said, error) {
 	if err := a.May(ctx, by, name, subject); err != nil {
 		return control.Act{}, nil, err
 	}
@@ -106,7 +128,13 @@ func (a *Acts) act(ctx context.Context, by Actor, name, subject string, first st
 				f.Subject, f.Change = st.Change.ID.String(), changeFacts(st.Change, who, st.Epoch)
 			}
 			d := a.decide(ctx, st, f, first)
+			if d.Allow && more.judge != nil {
+				d = more.judge(d)
+			}
 			e := actEntry(by, f, &d)
+			if more.entry != nil {
+				more.entry(&e)
+			}
 			answers.byEntry[e.ID], answers.last = d, e.ID
 			return e
 		},

@@ -54,11 +54,24 @@ func decodeText[T any](text []byte, into *T) error {
 	return nil
 }
 
-// read reads the whole body, within its limit.
+// read reads the whole body, within its limit, which is JSON.
 func (c *call) read() error {
-	if err := c.checkType(); err != nil {
+	if err := c.checkType(jsonType); err != nil {
 		return err
 	}
+	return c.readBody()
+}
+
+// readRaw reads a body that is taken byte for byte. Its type is said all the same: what a
+// browser sends of itself, with a person's certificate, is not of it.
+func (c *call) readRaw() error {
+	if err := c.checkType("application/yaml"); err != nil {
+		return err
+	}
+	return c.readBody()
+}
+
+func (c *call) readBody() error {
 	most := c.route.most
 	if c.r.ContentLength > most {
 		return tooLarge(most)
@@ -102,15 +115,15 @@ func (c *call) holdRoom(size int64) error {
 	return nil
 }
 
-// checkType refuses everything but JSON as it is.
-func (c *call) checkType() error {
+// checkType refuses everything but this type as it is.
+func (c *call) checkType(wanted string) error {
 	kind, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	charset := params["charset"]
-	if err != nil || kind != jsonType || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return otherType("the body of this request is application/json in UTF-8")
+	if err != nil || kind != wanted || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return otherType("the body of this request is "+wanted+" in UTF-8", wanted)
 	}
 	if encoding := c.r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return otherType("the body of this request is not taken with a Content-Encoding")
+		return otherType("the body of this request is not taken with a Content-Encoding", wanted)
 	}
 	return nil
 }

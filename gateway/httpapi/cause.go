@@ -143,6 +143,8 @@ func statusOf(c codes.Code) int {
 		return http.StatusConflict
 	case codes.ResourceExhausted:
 		return http.StatusTooManyRequests
+	case codes.Unimplemented:
+		return http.StatusNotImplemented
 	case codes.Unavailable:
 		return http.StatusServiceUnavailable
 	case codes.DeadlineExceeded:

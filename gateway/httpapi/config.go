@@ -19,12 +19,15 @@ type Config struct {
 	Digester  Digester
 
 	// What people do.
-	Proposals Proposals
-	Verdicts  Verdicts
-	Revokes   Revokes
-	Inventory Inventory
-	Observer  Observer
-	Accounts  Accounts
+	Proposals    Proposals
+	Verdicts     Verdicts
+	Revokes      Revokes
+	Inventory    Inventory
+	Observer     Observer
+	Accounts     Accounts
+	Certificates Certificates
+	Digests      Digests
+	DigestKeys   DigestKeys
 
 	// What people read.
 	Changes     ChangeStore
@@ -34,6 +37,8 @@ type Config struct {
 	Revocations RevocationStore
 	Notices     NoticeStore
 
+	// Login is told to whoever asks how to log in; the zero value says that nobody can.
+	Login    Login
 	Ready    Readiness
 	Gatherer prometheus.Gatherer
 	Logger   *slog.Logger
@@ -50,7 +55,8 @@ func (c *Config) Validate() error {
 		"Digester": c.Digester == nil, "Proposals": c.Proposals == nil, "Verdicts": c.Verdicts == nil, "Revokes": c.Revokes == nil,
 		"Inventory": c.Inventory == nil, "Observer": c.Observer == nil, "Accounts": c.Accounts == nil, "Changes": c.Changes == nil,
 		"Machines": c.Machines == nil, "History": c.History == nil, "Attempts": c.Attempts == nil, "Revocations": c.Revocations == nil,
-		"Notices": c.Notices == nil, "Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
+		"Notices": c.Notices == nil, "Certificates": c.Certificates == nil, "Digests": c.Digests == nil, "DigestKeys": c.DigestKeys == nil,
+		"Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("%s is not set", name))

@@ -27,6 +27,7 @@ const (
 	actAttemptsRead   = "attempts.read"
 	actIdentitiesRead = "identities.read"
 	actNoticesRead    = "notices.read"
+	actDigestKeysRead = "digest-keys.read"
 	actOwn            = "decisions.own"
 	actNone           = "http.request" // a path or method there is not
 )

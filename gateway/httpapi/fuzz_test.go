@@ -26,6 +26,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		strictly[api.NewApproval](t, text)
 		strictly[api.NewMachines](t, text)
+		strictly[api.NewCertificate](t, text)
 		strictly[api.NewChange](t, text)
 		strictly[api.MachineUpdate](t, text)
 		strictly[struct{}](t, text)

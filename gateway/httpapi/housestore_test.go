@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -64,6 +66,29 @@ func (h *house) Pin(ctx context.Context, _ identity.Actor, name string, replace 
 
 func (h *house) Account(ctx context.Context, _ identity.Actor, id uuid.UUID, landed bool, reason string, once *control.Once) (audit.Receipt, error) {
 	return act(ctx, h, "account", once, uuid.Nil, reason, h.receipt())
+}
+
+func (h *house) IssueCertificate(ctx context.Context, _ identity.Actor, key crypto.PublicKey, lifetime time.Duration, once *control.Once) (control.IssuedCertificate, error) {
+	return act(ctx, h, "issue", once, uuid.Nil, []any{key, lifetime}, control.IssuedCertificate{
+		PEM: "-----BEGIN CERTIFICATE-----\n", Serial: "beef", NotAfter: begin.Add(time.Hour), Clusters: []string{"berlin"}, EntryID: numbered(78),
+	})
+}
+
+func (h *house) ComputeDigest(ctx context.Context, _ identity.Actor, text []byte, once *control.Once) (control.ComputedDigest, error) {
+	return act(ctx, h, "digest", once, uuid.Nil, text, control.ComputedDigest{
+		Digest: "hmac-sha256:k2:bb", Under: map[string]string{"k1": "hmac-sha256:k1:aa", "k2": "hmac-sha256:k2:bb"}, EntryID: numbered(79),
+	})
+}
+
+func (h *house) ListDigestKeys() []control.DigestKey {
+	h.look()
+	return []control.DigestKey{{Version: "k1"}, {Version: "k2", UsableFrom: begin}}
+}
+
+func (h *house) AddDigestKey(ctx context.Context, _ identity.Actor, once *control.Once) (control.AddedDigestKey, error) {
+	return act(ctx, h, "add digest key", once, uuid.Nil, nil, control.AddedDigestKey{
+		DigestKey: control.DigestKey{Version: "k3", UsableFrom: begin.Add(time.Minute)}, EntryID: numbered(80),
+	})
 }
 
 // What the stub's store holds.

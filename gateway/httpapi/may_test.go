@@ -55,6 +55,10 @@ func TestEveryRouteIsAnActOfTheShippedLaw(t *testing.T) {
 		"GET /attempts":                    {"attempts.read"},
 		"GET /attempts/{id}":               {"attempts.read"},
 		"POST /attempts/{id}/accountings":  {"attempts.account", "attempts.account"},
+		"POST /certificates":               {"certificates.issue", "certificates.issue"},
+		"POST /digests":                    {"digests.compute", "digests.compute"},
+		"GET /digest-keys":                 {"digest-keys.read"},
+		"POST /digest-keys":                {"digest-keys.add", "digest-keys.add"},
 		"GET /whoami":                      {"decisions.own"},
 		"GET /notices":                     {"notices.read"},
 	}

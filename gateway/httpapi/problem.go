@@ -107,8 +107,8 @@ func tooLarge(most int64) *problem {
 	}
 }
 
-func otherType(detail string) *problem {
-	return &problem{status: http.StatusUnsupportedMediaType, code: "BW-HTTP-415", detail: detail, hint: "Content-Type: application/json"}
+func otherType(detail, wanted string) *problem {
+	return &problem{status: http.StatusUnsupportedMediaType, code: "BW-HTTP-415", detail: detail, hint: "Content-Type: " + wanted}
 }
 
 // noBook says that nothing could be written down, so nothing was done.

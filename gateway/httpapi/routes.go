@@ -72,6 +72,10 @@ func (d *door) routes() []route {
 		{http.MethodGet, "/attempts", actAttemptsRead, 0, d.listAttempts},
 		{http.MethodGet, "/attempts/{id}", actAttemptsRead, 0, d.getAttempt},
 		{http.MethodPost, "/attempts/{id}/accountings", "attempts.account", smallBody, d.accountAttempt},
+		{http.MethodPost, "/certificates", "certificates.issue", smallBody, d.issueCertificate},
+		{http.MethodPost, "/digests", "digests.compute", largeBody, d.computeDigest},
+		{http.MethodGet, "/digest-keys", actDigestKeysRead, 0, d.listDigestKeys},
+		{http.MethodPost, "/digest-keys", "digest-keys.add", smallBody, d.addDigestKey},
 		{http.MethodGet, "/whoami", actOwn, 0, d.whoami},
 		{http.MethodGet, "/notices", actNoticesRead, 0, d.listNotices},
 	}
@@ -84,6 +88,7 @@ func (d *door) openRoutes() map[string]http.Handler {
 		"/healthz":      http.HandlerFunc(healthz),
 		"/readyz":       d.limited(http.HandlerFunc(d.readyz)),
 		"/metrics":      d.limited(promhttp.HandlerFor(d.Gatherer, promhttp.HandlerOpts{})),
+		"/login":        d.limited(http.HandlerFunc(d.login)),
 		"/openapi.yaml": http.HandlerFunc(serveOpenAPI),
 	}
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto"
 	"time"
 
 	"github.com/google/uuid"
@@ -94,6 +95,23 @@ type Observer interface {
 // Accounts settle attempts nobody can answer for.
 type Accounts interface {
 	Account(ctx context.Context, by identity.Actor, id uuid.UUID, landed bool, reason string, once *control.Once) (audit.Receipt, error)
+}
+
+// Certificates are signed for people.
+type Certificates interface {
+	// IssueCertificate names the caller in a certificate for the key; zero asks for the longest lifetime there is.
+	IssueCertificate(ctx context.Context, by identity.Actor, key crypto.PublicKey, lifetime time.Duration, once *control.Once) (control.IssuedCertificate, error)
+}
+
+// Digests are computed for people.
+type Digests interface {
+	ComputeDigest(ctx context.Context, by identity.Actor, text []byte, once *control.Once) (control.ComputedDigest, error)
+}
+
+// DigestKeys are the versions of digest keys.
+type DigestKeys interface {
+	ListDigestKeys() []control.DigestKey
+	AddDigestKey(ctx context.Context, by identity.Actor, once *control.Once) (control.AddedDigestKey, error)
 }
 
 // ChangeStore reads changes.

@@ -47,6 +47,9 @@ func (w *world) config() Config {
 	return Config{
 		Identity: h, Limiter: h, Book: h, Authority: h, Digester: digests{},
 		Proposals: h, Verdicts: h, Revokes: h, Inventory: h, Observer: h, Accounts: h,
+		Certificates: h, Digests: h, DigestKeys: h, Login: Login{
+			Issuers: []LoginIssuer{{Issuer: "https://id.example", ClientID: "bronzeward", Audience: []string{"bronzeward"}}}, TalosEndpoints: []string{"gate.example:50000"},
+		},
 		Changes: h, Machines: h, History: h, Attempts: h, Revocations: h, Notices: h,
 		Ready: readiness(nil), Gatherer: prometheus.NewRegistry(), Stopping: w.stop,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
@@ -67,12 +70,20 @@ func request(method, target string, body any, headers ...string) *http.Request {
 	r.RemoteAddr = "192.0.2.7:4711"
 	r.Header.Set("Authorization", "Bearer "+secretToken)
 	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", typeOf(target))
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	return r
+}
+
+// typeOf is what a request to this target sends.
+func typeOf(target string) string {
+	if target == "/digests" {
+		return "application/yaml"
+	}
+	return "application/json"
 }
 
 // secretToken must never come back, in whatever way.

@@ -337,6 +337,16 @@ func (e TimelineItemKind) Valid() bool {
 	}
 }
 
+// AddedDigestKey defines model for AddedDigestKey.
+type AddedDigestKey struct {
+	// Entry Id of the entry of this key.
+	Entry UUID `json:"entry"`
+
+	// UsedFrom When new digests are made with it.
+	UsedFrom time.Time `json:"used_from"`
+	Version  string    `json:"version"`
+}
+
 // AddedMachines defines model for AddedMachines.
 type AddedMachines struct {
 	Names []string `json:"names"`
@@ -598,6 +608,18 @@ type ChangeState string
 // ChangeStateFilter A state, or `live`.
 type ChangeStateFilter string
 
+// ComputedDigest defines model for ComputedDigest.
+type ComputedDigest struct {
+	// Digest Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
+	Digest Digest `json:"digest"`
+
+	// Entry Id of the entry of this answer.
+	Entry UUID `json:"entry"`
+
+	// Under The digest under each key version there is; left out with a scheme that has no keys.
+	Under *map[string]Digest `json:"under,omitempty"`
+}
+
 // ConfigChange One value that differs. A value that may not be shown is a keyed fingerprint, `fp:…`.
 type ConfigChange struct {
 	// After Null when it goes away.
@@ -616,6 +638,23 @@ type ConfigChange struct {
 
 // Digest Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
 type Digest = string
+
+// DigestKey defines model for DigestKey.
+type DigestKey struct {
+	// UsedFrom When new digests are made with it; null when that was never set.
+	UsedFrom *time.Time `json:"used_from"`
+
+	// Version As it stands in digests, `k1`.
+	Version string `json:"version"`
+}
+
+// DigestKeyList defines model for DigestKeyList.
+type DigestKeyList struct {
+	Items []DigestKey `json:"items"`
+
+	// Next `cursor` of the next page; empty on the last one.
+	Next Next `json:"next"`
+}
 
 // Digests What a machine runs, and what it has on its disk.
 type Digests struct {
@@ -672,11 +711,49 @@ type IdentityRevocationList struct {
 	Next Next `json:"next"`
 }
 
+// IssuedCertificate defines model for IssuedCertificate.
+type IssuedCertificate struct {
+	// Certificate The chain in PEM, leaf first.
+	Certificate string `json:"certificate"`
+
+	// Clusters Clusters whose machines are here, for whoever may look at machines.
+	Clusters []string `json:"clusters"`
+
+	// Entry Id of the entry of this certificate.
+	Entry UUID `json:"entry"`
+
+	// Identity Whom the certificate names.
+	Identity NamedIdentity `json:"identity"`
+
+	// NotAfter When the first certificate of the chain ends.
+	NotAfter time.Time `json:"not_after"`
+
+	// Serial The serial in lower-case hex, as decisions show it.
+	Serial string `json:"serial"`
+}
+
 // Kind Whether a person or a machine acts.
 type Kind string
 
 // Labels defines model for Labels.
 type Labels map[string]string
+
+// Login defines model for Login.
+type Login struct {
+	Issuers []LoginIssuer `json:"issuers"`
+
+	// TalosEndpoints Where people point talosctl, HOST:PORT.
+	TalosEndpoints []string `json:"talos_endpoints"`
+}
+
+// LoginIssuer An issuer whose tokens are taken of people.
+type LoginIssuer struct {
+	// Audience What a token must be meant for; one of them suffices.
+	Audience []string `json:"audience"`
+	ClientID string   `json:"client_id"`
+	Issuer   string   `json:"issuer"`
+	Scopes   []string `json:"scopes"`
+}
 
 // Machine One Talos node as the house knows it.
 type Machine struct {
@@ -739,6 +816,16 @@ type MachineUpdate struct {
 // Name An issuer or a subject.
 type Name = string
 
+// NamedIdentity Whom the certificate names.
+type NamedIdentity struct {
+	Groups []string `json:"groups"`
+	Issuer string   `json:"issuer"`
+
+	// Kind Whether a person or a machine acts.
+	Kind    Kind   `json:"kind"`
+	Subject string `json:"subject"`
+}
+
 // NewAccounting defines model for NewAccounting.
 type NewAccounting struct {
 	// Landed What the person says; the node took the configuration or did not.
@@ -762,6 +849,15 @@ type NewApproval struct {
 type AlsoApproved struct {
 	Digest Digest `json:"digest"`
 	ID     string `json:"id"`
+}
+
+// NewCertificate defines model for NewCertificate.
+type NewCertificate struct {
+	// Csr A PEM CERTIFICATE REQUEST.
+	Csr string `json:"csr"`
+
+	// LifetimeSeconds How long it may last; the most there is when it is left out.
+	LifetimeSeconds *int `json:"lifetime_seconds,omitempty"`
 }
 
 // NewChange defines model for NewChange.
@@ -1046,6 +1142,12 @@ type AccountAttemptParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// IssueCertificateParams defines parameters for IssueCertificate.
+type IssueCertificateParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListChangesParams defines parameters for ListChanges.
 type ListChangesParams struct {
 	// State Only changes in this state; repeat for several. `live` is waiting and approved.
@@ -1111,6 +1213,18 @@ type CancelChangeParams struct {
 
 // RejectChangeParams defines parameters for RejectChange.
 type RejectChangeParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// AddDigestKeyParams defines parameters for AddDigestKey.
+type AddDigestKeyParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ComputeDigestParams defines parameters for ComputeDigest.
+type ComputeDigestParams struct {
 	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1184,6 +1298,9 @@ type RevokeApprovalJSONRequestBody = Reason
 // AccountAttemptJSONRequestBody defines body for AccountAttempt for application/json ContentType.
 type AccountAttemptJSONRequestBody = NewAccounting
 
+// IssueCertificateJSONRequestBody defines body for IssueCertificate for application/json ContentType.
+type IssueCertificateJSONRequestBody = NewCertificate
+
 // SubmitChangeJSONRequestBody defines body for SubmitChange for application/json ContentType.
 type SubmitChangeJSONRequestBody = NewChange
 
@@ -1198,6 +1315,9 @@ type CancelChangeJSONRequestBody = Reason
 
 // RejectChangeJSONRequestBody defines body for RejectChange for application/json ContentType.
 type RejectChangeJSONRequestBody = Reason
+
+// AddDigestKeyJSONRequestBody defines body for AddDigestKey for application/json ContentType.
+type AddDigestKeyJSONRequestBody = Nothing
 
 // RevokeIdentityJSONRequestBody defines body for RevokeIdentity for application/json ContentType.
 type RevokeIdentityJSONRequestBody = NewIdentityRevocation
@@ -1580,6 +1700,68 @@ type AccountAttemptdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response AccountAttemptdefaultApplicationProblemPlusJSONResponse) VisitAccountAttemptResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IssueCertificateRequestObject struct {
+	Params IssueCertificateParams
+	Body   *IssueCertificateJSONRequestBody
+}
+
+type IssueCertificateResponseObject interface {
+	VisitIssueCertificateResponse(w http.ResponseWriter) error
+}
+
+type IssueCertificate201ResponseHeaders struct {
+	BronzewardDecision  UUID
+	IdempotencyReplayed *string
+}
+
+type IssueCertificate201JSONResponse struct {
+	Body    IssuedCertificate
+	Headers IssueCertificate201ResponseHeaders
+}
+
+func (response IssueCertificate201JSONResponse) VisitIssueCertificateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type IssueCertificatedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response IssueCertificatedefaultApplicationProblemPlusJSONResponse) VisitIssueCertificateResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2102,6 +2284,186 @@ func (response RejectChangedefaultApplicationProblemPlusJSONResponse) VisitRejec
 	return err
 }
 
+type ListDigestKeysRequestObject struct {
+}
+
+type ListDigestKeysResponseObject interface {
+	VisitListDigestKeysResponse(w http.ResponseWriter) error
+}
+
+type ListDigestKeys200ResponseHeaders struct {
+	BronzewardDecision UUID
+}
+
+type ListDigestKeys200JSONResponse struct {
+	Body    DigestKeyList
+	Headers ListDigestKeys200ResponseHeaders
+}
+
+func (response ListDigestKeys200JSONResponse) VisitListDigestKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDigestKeysdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListDigestKeysdefaultApplicationProblemPlusJSONResponse) VisitListDigestKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddDigestKeyRequestObject struct {
+	Params AddDigestKeyParams
+	Body   *AddDigestKeyJSONRequestBody
+}
+
+type AddDigestKeyResponseObject interface {
+	VisitAddDigestKeyResponse(w http.ResponseWriter) error
+}
+
+type AddDigestKey201ResponseHeaders struct {
+	BronzewardDecision  UUID
+	IdempotencyReplayed *string
+}
+
+type AddDigestKey201JSONResponse struct {
+	Body    AddedDigestKey
+	Headers AddDigestKey201ResponseHeaders
+}
+
+func (response AddDigestKey201JSONResponse) VisitAddDigestKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddDigestKeydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response AddDigestKeydefaultApplicationProblemPlusJSONResponse) VisitAddDigestKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ComputeDigestRequestObject struct {
+	Params ComputeDigestParams
+	Body   io.Reader
+}
+
+type ComputeDigestResponseObject interface {
+	VisitComputeDigestResponse(w http.ResponseWriter) error
+}
+
+type ComputeDigest201ResponseHeaders struct {
+	BronzewardDecision  UUID
+	IdempotencyReplayed *string
+}
+
+type ComputeDigest201JSONResponse struct {
+	Body    ComputedDigest
+	Headers ComputeDigest201ResponseHeaders
+}
+
+func (response ComputeDigest201JSONResponse) VisitComputeDigestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ComputeDigestdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ComputeDigestdefaultApplicationProblemPlusJSONResponse) VisitComputeDigestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type HealthzRequestObject struct {
 }
 
@@ -2238,6 +2600,46 @@ func (response RevokeIdentitydefaultApplicationProblemPlusJSONResponse) VisitRev
 		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
 	}
 	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LoginRequestObject struct {
+}
+
+type LoginResponseObject interface {
+	VisitLoginResponse(w http.ResponseWriter) error
+}
+
+type Login200JSONResponse Login
+
+func (response Login200JSONResponse) VisitLoginResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Login429ApplicationProblemPlusJSONResponse struct {
+	LimitedApplicationProblemPlusJSONResponse
+}
+
+func (response Login429ApplicationProblemPlusJSONResponse) VisitLoginResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -2891,6 +3293,9 @@ type StrictServerInterface interface {
 	// AccountAttempt Settle an unresolved attempt by a person's judgement.
 	// (POST /attempts/{id}/accountings)
 	AccountAttempt(ctx context.Context, request AccountAttemptRequestObject) (AccountAttemptResponseObject, error)
+	// IssueCertificate Have a short-lived client certificate signed for oneself.
+	// (POST /certificates)
+	IssueCertificate(ctx context.Context, request IssueCertificateRequestObject) (IssueCertificateResponseObject, error)
 	// ListChanges List changes, newest first.
 	// (GET /changes)
 	ListChanges(ctx context.Context, request ListChangesRequestObject) (ListChangesResponseObject, error)
@@ -2915,6 +3320,15 @@ type StrictServerInterface interface {
 	// RejectChange Reject a change for good.
 	// (POST /changes/{id}/rejections)
 	RejectChange(ctx context.Context, request RejectChangeRequestObject) (RejectChangeResponseObject, error)
+	// ListDigestKeys List the versions of the digest keys, oldest first; no key is told.
+	// (GET /digest-keys)
+	ListDigestKeys(ctx context.Context, request ListDigestKeysRequestObject) (ListDigestKeysResponseObject, error)
+	// AddDigestKey Add a digest key.
+	// (POST /digest-keys)
+	AddDigestKey(ctx context.Context, request AddDigestKeyRequestObject) (AddDigestKeyResponseObject, error)
+	// ComputeDigest Compute the configuration digest of a text.
+	// (POST /digests)
+	ComputeDigest(ctx context.Context, request ComputeDigestRequestObject) (ComputeDigestResponseObject, error)
 	// Healthz Say that the process runs; it asks nothing.
 	// (GET /healthz)
 	Healthz(ctx context.Context, request HealthzRequestObject) (HealthzResponseObject, error)
@@ -2924,6 +3338,9 @@ type StrictServerInterface interface {
 	// RevokeIdentity Take a person's authority away for good.
 	// (POST /identity-revocations)
 	RevokeIdentity(ctx context.Context, request RevokeIdentityRequestObject) (RevokeIdentityResponseObject, error)
+	// Login Say how people log in here.
+	// (GET /login)
+	Login(ctx context.Context, request LoginRequestObject) (LoginResponseObject, error)
 	// ListMachines List machines, by name.
 	// (GET /machines)
 	ListMachines(ctx context.Context, request ListMachinesRequestObject) (ListMachinesResponseObject, error)

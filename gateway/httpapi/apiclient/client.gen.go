@@ -134,6 +134,30 @@ type ClientInterface interface {
 	// Corresponds with POST /attempts/{id}/accountings (the `AccountAttempt` operationId).
 	AccountAttempt(ctx context.Context, id AttemptInPath, params *AccountAttemptParams, body AccountAttemptJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// IssueCertificateWithBody Have a short-lived client certificate signed for oneself.
+	//
+	// The caller is proven by a token; a client certificate alone does not renew itself. Of the request (PKCS #10) only the key
+	// counts, which is ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits, and whose private half its signature
+	// proves. The certificate names the caller as the token does: issuer, subject, kind and groups. It lasts as long as asked,
+	// the configuration and the law allow, whichever is least.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /certificates (the `IssueCertificate` operationId).
+	IssueCertificateWithBody(ctx context.Context, params *IssueCertificateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// IssueCertificate Have a short-lived client certificate signed for oneself.
+	//
+	// The caller is proven by a token; a client certificate alone does not renew itself. Of the request (PKCS #10) only the key
+	// counts, which is ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits, and whose private half its signature
+	// proves. The certificate names the caller as the token does: issuer, subject, kind and groups. It lasts as long as asked,
+	// the configuration and the law allow, whichever is least.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /certificates (the `IssueCertificate` operationId).
+	IssueCertificate(ctx context.Context, params *IssueCertificateParams, body IssueCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListChanges List changes, newest first.
 	//
 	// With If-None-Match and `Prefer: wait=SECONDS` the answer comes when the page differs from the one the ETag names, or as 304
@@ -236,6 +260,41 @@ type ClientInterface interface {
 	// Corresponds with POST /changes/{id}/rejections (the `RejectChange` operationId).
 	RejectChange(ctx context.Context, id ChangeInPath, params *RejectChangeParams, body RejectChangeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListDigestKeys List the versions of the digest keys, oldest first; no key is told.
+	//
+	// Corresponds with GET /digest-keys (the `ListDigestKeys` operationId).
+	ListDigestKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddDigestKeyWithBody Add a digest key.
+	//
+	// New digests are made with it from `used_from` on, when every replica knows it; the older ones stay for what was digested
+	// with them. The entry is written before the key is made, and an outcome says what came of it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /digest-keys (the `AddDigestKey` operationId).
+	AddDigestKeyWithBody(ctx context.Context, params *AddDigestKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddDigestKey Add a digest key.
+	//
+	// New digests are made with it from `used_from` on, when every replica knows it; the older ones stay for what was digested
+	// with them. The entry is written before the key is made, and an outcome says what came of it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /digest-keys (the `AddDigestKey` operationId).
+	AddDigestKey(ctx context.Context, params *AddDigestKeyParams, body AddDigestKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ComputeDigestWithBody Compute the configuration digest of a text.
+	//
+	// The body is the configuration, byte for byte. The entry holds its digest and size and never the text. A role is needed
+	// because whoever may ask can test guesses of a configuration, one entry each.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /digests (the `ComputeDigest` operationId).
+	ComputeDigestWithBody(ctx context.Context, params *ComputeDigestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// Healthz Say that the process runs; it asks nothing.
 	//
 	// Corresponds with GET /healthz (the `Healthz` operationId).
@@ -263,6 +322,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /identity-revocations (the `RevokeIdentity` operationId).
 	RevokeIdentity(ctx context.Context, params *RevokeIdentityParams, body RevokeIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Login Say how people log in here.
+	//
+	// Corresponds with GET /login (the `Login` operationId).
+	Login(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListMachines List machines, by name.
 	//
@@ -447,6 +511,50 @@ func (c *Client) AccountAttemptWithBody(ctx context.Context, id AttemptInPath, p
 // Corresponds with POST /attempts/{id}/accountings (the `AccountAttempt` operationId).
 func (c *Client) AccountAttempt(ctx context.Context, id AttemptInPath, params *AccountAttemptParams, body AccountAttemptJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAccountAttemptRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// IssueCertificateWithBody Have a short-lived client certificate signed for oneself.
+//
+// The caller is proven by a token; a client certificate alone does not renew itself. Of the request (PKCS #10) only the key
+// counts, which is ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits, and whose private half its signature
+// proves. The certificate names the caller as the token does: issuer, subject, kind and groups. It lasts as long as asked,
+// the configuration and the law allow, whichever is least.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /certificates (the `IssueCertificate` operationId).
+func (c *Client) IssueCertificateWithBody(ctx context.Context, params *IssueCertificateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIssueCertificateRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// IssueCertificate Have a short-lived client certificate signed for oneself.
+//
+// The caller is proven by a token; a client certificate alone does not renew itself. Of the request (PKCS #10) only the key
+// counts, which is ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits, and whose private half its signature
+// proves. The certificate names the caller as the token does: issuer, subject, kind and groups. It lasts as long as asked,
+// the configuration and the law allow, whichever is least.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /certificates (the `IssueCertificate` operationId).
+func (c *Client) IssueCertificate(ctx context.Context, params *IssueCertificateParams, body IssueCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIssueCertificateRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -689,6 +797,81 @@ func (c *Client) RejectChange(ctx context.Context, id ChangeInPath, params *Reje
 	return c.Client.Do(req)
 }
 
+// ListDigestKeys List the versions of the digest keys, oldest first; no key is told.
+//
+// Corresponds with GET /digest-keys (the `ListDigestKeys` operationId).
+func (c *Client) ListDigestKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDigestKeysRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddDigestKeyWithBody Add a digest key.
+//
+// New digests are made with it from `used_from` on, when every replica knows it; the older ones stay for what was digested
+// with them. The entry is written before the key is made, and an outcome says what came of it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /digest-keys (the `AddDigestKey` operationId).
+func (c *Client) AddDigestKeyWithBody(ctx context.Context, params *AddDigestKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddDigestKeyRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddDigestKey Add a digest key.
+//
+// New digests are made with it from `used_from` on, when every replica knows it; the older ones stay for what was digested
+// with them. The entry is written before the key is made, and an outcome says what came of it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /digest-keys (the `AddDigestKey` operationId).
+func (c *Client) AddDigestKey(ctx context.Context, params *AddDigestKeyParams, body AddDigestKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddDigestKeyRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ComputeDigestWithBody Compute the configuration digest of a text.
+//
+// The body is the configuration, byte for byte. The entry holds its digest and size and never the text. A role is needed
+// because whoever may ask can test guesses of a configuration, one entry each.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /digests (the `ComputeDigest` operationId).
+func (c *Client) ComputeDigestWithBody(ctx context.Context, params *ComputeDigestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewComputeDigestRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // Healthz Say that the process runs; it asks nothing.
 //
 // Corresponds with GET /healthz (the `Healthz` operationId).
@@ -747,6 +930,21 @@ func (c *Client) RevokeIdentityWithBody(ctx context.Context, params *RevokeIdent
 // Corresponds with POST /identity-revocations (the `RevokeIdentity` operationId).
 func (c *Client) RevokeIdentity(ctx context.Context, params *RevokeIdentityParams, body RevokeIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRevokeIdentityRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Login Say how people log in here.
+//
+// Corresponds with GET /login (the `Login` operationId).
+func (c *Client) Login(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLoginRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -1201,6 +1399,61 @@ func NewAccountAttemptRequestWithBody(server string, id AttemptInPath, params *A
 	}
 
 	operationPath := fmt.Sprintf("/attempts/%s/accountings", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewIssueCertificateRequest calls the generic IssueCertificate builder with application/json body
+func NewIssueCertificateRequest(server string, params *IssueCertificateParams, body IssueCertificateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewIssueCertificateRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewIssueCertificateRequestWithBody constructs an http.Request for the IssueCertificate method, with any body, and a specified content type
+func NewIssueCertificateRequestWithBody(server string, params *IssueCertificateParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/certificates")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -1784,6 +2037,132 @@ func NewRejectChangeRequestWithBody(server string, id ChangeInPath, params *Reje
 	return req, nil
 }
 
+// NewListDigestKeysRequest constructs an http.Request for the ListDigestKeys method
+func NewListDigestKeysRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/digest-keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAddDigestKeyRequest calls the generic AddDigestKey builder with application/json body
+func NewAddDigestKeyRequest(server string, params *AddDigestKeyParams, body AddDigestKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddDigestKeyRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewAddDigestKeyRequestWithBody constructs an http.Request for the AddDigestKey method, with any body, and a specified content type
+func NewAddDigestKeyRequestWithBody(server string, params *AddDigestKeyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/digest-keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewComputeDigestRequestWithBody constructs an http.Request for the ComputeDigest method, with any body, and a specified content type
+func NewComputeDigestRequestWithBody(server string, params *ComputeDigestParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/digests")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewHealthzRequest constructs an http.Request for the Healthz method
 func NewHealthzRequest(server string) (*http.Request, error) {
 	var err error
@@ -1927,6 +2306,33 @@ func NewRevokeIdentityRequestWithBody(server string, params *RevokeIdentityParam
 			req.Header.Set("Idempotency-Key", headerParam0)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewLoginRequest constructs an http.Request for the Login method
+func NewLoginRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/login")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -2553,6 +2959,30 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /attempts/{id}/accountings (the `AccountAttempt` operationId).
 	AccountAttemptWithResponse(ctx context.Context, id AttemptInPath, params *AccountAttemptParams, body AccountAttemptJSONRequestBody, reqEditors ...RequestEditorFn) (*AccountAttemptResponse, error)
 
+	// IssueCertificateWithBodyWithResponse Have a short-lived client certificate signed for oneself.
+	//
+	// The caller is proven by a token; a client certificate alone does not renew itself. Of the request (PKCS #10) only the key
+	// counts, which is ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits, and whose private half its signature
+	// proves. The certificate names the caller as the token does: issuer, subject, kind and groups. It lasts as long as asked,
+	// the configuration and the law allow, whichever is least.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /certificates (the `IssueCertificate` operationId).
+	IssueCertificateWithBodyWithResponse(ctx context.Context, params *IssueCertificateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IssueCertificateResponse, error)
+
+	// IssueCertificateWithResponse Have a short-lived client certificate signed for oneself.
+	//
+	// The caller is proven by a token; a client certificate alone does not renew itself. Of the request (PKCS #10) only the key
+	// counts, which is ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits, and whose private half its signature
+	// proves. The certificate names the caller as the token does: issuer, subject, kind and groups. It lasts as long as asked,
+	// the configuration and the law allow, whichever is least.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /certificates (the `IssueCertificate` operationId).
+	IssueCertificateWithResponse(ctx context.Context, params *IssueCertificateParams, body IssueCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*IssueCertificateResponse, error)
+
 	// ListChangesWithResponse List changes, newest first.
 	//
 	// With If-None-Match and `Prefer: wait=SECONDS` the answer comes when the page differs from the one the ETag names, or as 304
@@ -2661,6 +3091,43 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /changes/{id}/rejections (the `RejectChange` operationId).
 	RejectChangeWithResponse(ctx context.Context, id ChangeInPath, params *RejectChangeParams, body RejectChangeJSONRequestBody, reqEditors ...RequestEditorFn) (*RejectChangeResponse, error)
 
+	// ListDigestKeysWithResponse List the versions of the digest keys, oldest first; no key is told.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /digest-keys (the `ListDigestKeys` operationId).
+	ListDigestKeysWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListDigestKeysResponse, error)
+
+	// AddDigestKeyWithBodyWithResponse Add a digest key.
+	//
+	// New digests are made with it from `used_from` on, when every replica knows it; the older ones stay for what was digested
+	// with them. The entry is written before the key is made, and an outcome says what came of it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /digest-keys (the `AddDigestKey` operationId).
+	AddDigestKeyWithBodyWithResponse(ctx context.Context, params *AddDigestKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddDigestKeyResponse, error)
+
+	// AddDigestKeyWithResponse Add a digest key.
+	//
+	// New digests are made with it from `used_from` on, when every replica knows it; the older ones stay for what was digested
+	// with them. The entry is written before the key is made, and an outcome says what came of it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /digest-keys (the `AddDigestKey` operationId).
+	AddDigestKeyWithResponse(ctx context.Context, params *AddDigestKeyParams, body AddDigestKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*AddDigestKeyResponse, error)
+
+	// ComputeDigestWithBodyWithResponse Compute the configuration digest of a text.
+	//
+	// The body is the configuration, byte for byte. The entry holds its digest and size and never the text. A role is needed
+	// because whoever may ask can test guesses of a configuration, one entry each.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /digests (the `ComputeDigest` operationId).
+	ComputeDigestWithBodyWithResponse(ctx context.Context, params *ComputeDigestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ComputeDigestResponse, error)
+
 	// HealthzWithResponse Say that the process runs; it asks nothing.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -2692,6 +3159,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /identity-revocations (the `RevokeIdentity` operationId).
 	RevokeIdentityWithResponse(ctx context.Context, params *RevokeIdentityParams, body RevokeIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*RevokeIdentityResponse, error)
+
+	// LoginWithResponse Say how people log in here.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /login (the `Login` operationId).
+	LoginWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*LoginResponse, error)
 
 	// ListMachinesWithResponse List machines, by name.
 	//
@@ -3049,6 +3523,71 @@ func (r AccountAttemptResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r AccountAttemptResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// IssueCertificateResponse201Headers the declared response headers of an HTTP 201 response for IssueCertificate
+type IssueCertificateResponse201Headers struct {
+	BronzewardDecision  UUID
+	IdempotencyReplayed *string
+}
+
+// IssueCertificateResponseDefaultHeaders the declared response headers of an HTTP default response for IssueCertificate
+type IssueCertificateResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type IssueCertificateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *IssuedCertificate
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *IssueCertificateResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *IssueCertificateResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r IssueCertificateResponse) GetJSON201() *IssuedCertificate {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r IssueCertificateResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r IssueCertificateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r IssueCertificateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r IssueCertificateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r IssueCertificateResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -3605,6 +4144,200 @@ func (r RejectChangeResponse) ContentType() string {
 	return ""
 }
 
+// ListDigestKeysResponse200Headers the declared response headers of an HTTP 200 response for ListDigestKeys
+type ListDigestKeysResponse200Headers struct {
+	BronzewardDecision UUID
+}
+
+// ListDigestKeysResponseDefaultHeaders the declared response headers of an HTTP default response for ListDigestKeys
+type ListDigestKeysResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ListDigestKeysResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DigestKeyList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListDigestKeysResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListDigestKeysResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDigestKeysResponse) GetJSON200() *DigestKeyList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListDigestKeysResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDigestKeysResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDigestKeysResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDigestKeysResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDigestKeysResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddDigestKeyResponse201Headers the declared response headers of an HTTP 201 response for AddDigestKey
+type AddDigestKeyResponse201Headers struct {
+	BronzewardDecision  UUID
+	IdempotencyReplayed *string
+}
+
+// AddDigestKeyResponseDefaultHeaders the declared response headers of an HTTP default response for AddDigestKey
+type AddDigestKeyResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type AddDigestKeyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddedDigestKey
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *AddDigestKeyResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *AddDigestKeyResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddDigestKeyResponse) GetJSON201() *AddedDigestKey {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r AddDigestKeyResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r AddDigestKeyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddDigestKeyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddDigestKeyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddDigestKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ComputeDigestResponse201Headers the declared response headers of an HTTP 201 response for ComputeDigest
+type ComputeDigestResponse201Headers struct {
+	BronzewardDecision  UUID
+	IdempotencyReplayed *string
+}
+
+// ComputeDigestResponseDefaultHeaders the declared response headers of an HTTP default response for ComputeDigest
+type ComputeDigestResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ComputeDigestResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *ComputedDigest
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *ComputeDigestResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ComputeDigestResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r ComputeDigestResponse) GetJSON201() *ComputedDigest {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ComputeDigestResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ComputeDigestResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ComputeDigestResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ComputeDigestResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ComputeDigestResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type HealthzResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3769,6 +4502,61 @@ func (r RevokeIdentityResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RevokeIdentityResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// LoginResponse429Headers the declared response headers of an HTTP 429 response for Login
+type LoginResponse429Headers struct {
+	RetryAfter *int
+}
+
+type LoginResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Login
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *Limited
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *LoginResponse429Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r LoginResponse) GetJSON200() *Login {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r LoginResponse) GetApplicationProblemJSON429() *Limited {
+	return r.ApplicationProblemJSON429
+}
+
+// GetBody returns the raw response body bytes
+func (r LoginResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LoginResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LoginResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LoginResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -4498,6 +5286,42 @@ func (c *ClientWithResponses) AccountAttemptWithResponse(ctx context.Context, id
 	return ParseAccountAttemptResponse(rsp)
 }
 
+// IssueCertificateWithBodyWithResponse Have a short-lived client certificate signed for oneself.
+//
+// The caller is proven by a token; a client certificate alone does not renew itself. Of the request (PKCS #10) only the key
+// counts, which is ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits, and whose private half its signature
+// proves. The certificate names the caller as the token does: issuer, subject, kind and groups. It lasts as long as asked,
+// the configuration and the law allow, whichever is least.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /certificates (the `IssueCertificate` operationId).
+func (c *ClientWithResponses) IssueCertificateWithBodyWithResponse(ctx context.Context, params *IssueCertificateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IssueCertificateResponse, error) {
+	rsp, err := c.IssueCertificateWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIssueCertificateResponse(rsp)
+}
+
+// IssueCertificateWithResponse Have a short-lived client certificate signed for oneself.
+//
+// The caller is proven by a token; a client certificate alone does not renew itself. Of the request (PKCS #10) only the key
+// counts, which is ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits, and whose private half its signature
+// proves. The certificate names the caller as the token does: issuer, subject, kind and groups. It lasts as long as asked,
+// the configuration and the law allow, whichever is least.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /certificates (the `IssueCertificate` operationId).
+func (c *ClientWithResponses) IssueCertificateWithResponse(ctx context.Context, params *IssueCertificateParams, body IssueCertificateJSONRequestBody, reqEditors ...RequestEditorFn) (*IssueCertificateResponse, error) {
+	rsp, err := c.IssueCertificate(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIssueCertificateResponse(rsp)
+}
+
 // ListChangesWithResponse List changes, newest first.
 //
 // With If-None-Match and `Prefer: wait=SECONDS` the answer comes when the page differs from the one the ETag names, or as 304
@@ -4684,6 +5508,67 @@ func (c *ClientWithResponses) RejectChangeWithResponse(ctx context.Context, id C
 	return ParseRejectChangeResponse(rsp)
 }
 
+// ListDigestKeysWithResponse List the versions of the digest keys, oldest first; no key is told.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /digest-keys (the `ListDigestKeys` operationId).
+func (c *ClientWithResponses) ListDigestKeysWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListDigestKeysResponse, error) {
+	rsp, err := c.ListDigestKeys(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDigestKeysResponse(rsp)
+}
+
+// AddDigestKeyWithBodyWithResponse Add a digest key.
+//
+// New digests are made with it from `used_from` on, when every replica knows it; the older ones stay for what was digested
+// with them. The entry is written before the key is made, and an outcome says what came of it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /digest-keys (the `AddDigestKey` operationId).
+func (c *ClientWithResponses) AddDigestKeyWithBodyWithResponse(ctx context.Context, params *AddDigestKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddDigestKeyResponse, error) {
+	rsp, err := c.AddDigestKeyWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddDigestKeyResponse(rsp)
+}
+
+// AddDigestKeyWithResponse Add a digest key.
+//
+// New digests are made with it from `used_from` on, when every replica knows it; the older ones stay for what was digested
+// with them. The entry is written before the key is made, and an outcome says what came of it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /digest-keys (the `AddDigestKey` operationId).
+func (c *ClientWithResponses) AddDigestKeyWithResponse(ctx context.Context, params *AddDigestKeyParams, body AddDigestKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*AddDigestKeyResponse, error) {
+	rsp, err := c.AddDigestKey(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddDigestKeyResponse(rsp)
+}
+
+// ComputeDigestWithBodyWithResponse Compute the configuration digest of a text.
+//
+// The body is the configuration, byte for byte. The entry holds its digest and size and never the text. A role is needed
+// because whoever may ask can test guesses of a configuration, one entry each.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /digests (the `ComputeDigest` operationId).
+func (c *ClientWithResponses) ComputeDigestWithBodyWithResponse(ctx context.Context, params *ComputeDigestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ComputeDigestResponse, error) {
+	rsp, err := c.ComputeDigestWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseComputeDigestResponse(rsp)
+}
+
 // HealthzWithResponse Say that the process runs; it asks nothing.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -4738,6 +5623,19 @@ func (c *ClientWithResponses) RevokeIdentityWithResponse(ctx context.Context, pa
 		return nil, err
 	}
 	return ParseRevokeIdentityResponse(rsp)
+}
+
+// LoginWithResponse Say how people log in here.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /login (the `Login` operationId).
+func (c *ClientWithResponses) LoginWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*LoginResponse, error) {
+	rsp, err := c.Login(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLoginResponse(rsp)
 }
 
 // ListMachinesWithResponse List machines, by name.
@@ -5200,6 +6098,83 @@ func ParseAccountAttemptResponse(rsp *http.Response) (*AccountAttemptResponse, e
 		response.Headers200 = &headers
 	case true:
 		var headers AccountAttemptResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseIssueCertificateResponse parses an HTTP response from a IssueCertificateWithResponse call
+func ParseIssueCertificateResponse(rsp *http.Response) (*IssueCertificateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &IssueCertificateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest IssuedCertificate
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers IssueCertificateResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers IssueCertificateResponseDefaultHeaders
 		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
 			var value UUID
 			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
@@ -5900,6 +6875,230 @@ func ParseRejectChangeResponse(rsp *http.Response) (*RejectChangeResponse, error
 	return response, nil
 }
 
+// ParseListDigestKeysResponse parses an HTTP response from a ListDigestKeysWithResponse call
+func ParseListDigestKeysResponse(rsp *http.Response) (*ListDigestKeysResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDigestKeysResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DigestKeyList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListDigestKeysResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListDigestKeysResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddDigestKeyResponse parses an HTTP response from a AddDigestKeyWithResponse call
+func ParseAddDigestKeyResponse(rsp *http.Response) (*AddDigestKeyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddDigestKeyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddedDigestKey
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers AddDigestKeyResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers AddDigestKeyResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseComputeDigestResponse parses an HTTP response from a ComputeDigestWithResponse call
+func ParseComputeDigestResponse(rsp *http.Response) (*ComputeDigestResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ComputeDigestResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest ComputedDigest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers ComputeDigestResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers ComputeDigestResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseHealthzResponse parses an HTTP response from a HealthzWithResponse call
 func ParseHealthzResponse(rsp *http.Response) (*HealthzResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -6068,6 +7267,52 @@ func ParseRevokeIdentityResponse(rsp *http.Response) (*RevokeIdentityResponse, e
 			headers.WWWAuthenticate = &value
 		}
 		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseLoginResponse parses an HTTP response from a LoginWithResponse call
+func ParseLoginResponse(rsp *http.Response) (*LoginResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LoginResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Login
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Limited
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 429:
+		var headers LoginResponse429Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers429 = &headers
 	}
 
 	return response, nil
