@@ -81,7 +81,11 @@ func (h *benchHouse) decided(ctx context.Context, asked, active []byte, allow bo
 	if err != nil {
 		return nil, err
 	}
-	keys, err := facts.LoadDevelopmentKeys(h.Path("pki", "digest-keys-development.json"))
+	secrets, err := h.DigestSecrets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := facts.NewKeyRing("k1", secrets)
 	if err != nil {
 		return nil, err
 	}

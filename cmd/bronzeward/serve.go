@@ -91,6 +91,9 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 	acts := &gateway.Acts{
 		Store: store, Judge: engine, Upstream: pool, Digester: held.digester, Gate: gw, Book: book, Instance: cfg.Instance, Told: httpapi.Decided,
 	}
+	if held.issuer != nil {
+		acts.Issuer, acts.DigestKeys = held.issuer, held.digestKeys
+	}
 	house := rooms{gw: gw, acts: acts, store: store, who: who, keys: held, registry: registry, log: log, stopping: ctx.Done()}
 	server, err := cfg.newWeb(house, certificate)
 	if err != nil {
