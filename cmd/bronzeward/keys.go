@@ -55,7 +55,7 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 	k := &keys{
 		sealer: vault.NewSealer(client), credential: openBaoCredential{credentials}, authorities: openBaoAuthorities{authority, credentials},
 		issuer: authority, digestKeys: ring, close: client.Close,
-		keeper: vault.NewKeeper(log,
+		keeper: vault.NewKeeper(c.OpenBao.Refresh, log,
 			vault.Refresher{What: "the Talos credentials", Refresh: credentials.Refresh},
 			vault.Refresher{What: "the digest keys", Refresh: ring.refresh},
 			vault.Refresher{What: "the authority for people", Refresh: authority.Refresh},
@@ -89,7 +89,7 @@ func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identit
 	}
 	credentials := vault.NewCredentials(vault.CredentialsConfig{Client: client, Check: checkCredential, MaxAge: defaultCredentialMaxAge, Logger: log})
 	authority := vault.NewAuthority(client, log)
-	if err := vault.NewKeeper(log, vault.Refresher{Refresh: credentials.Refresh}, vault.Refresher{Refresh: authority.Refresh}).Refresh(ctx); err != nil {
+	if err := vault.NewKeeper(0, log, vault.Refresher{Refresh: credentials.Refresh}, vault.Refresher{Refresh: authority.Refresh}).Refresh(ctx); err != nil {
 		client.Close()
 		return nil, nil, fmt.Errorf("reading what OpenBao holds: %w", err)
 	}

@@ -227,7 +227,7 @@ type openBaoPutCredentialCmd struct {
 
 // Run checks the credential and writes it as a new version.
 func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *globals) error {
-	_, client, err := g.operator(p.tokenFlags)
+	cfg, client, err := g.operator(p.tokenFlags)
 	if err != nil {
 		return err
 	}
@@ -241,14 +241,14 @@ func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	return g.done(map[string]any{"cluster": p.Cluster, "version": version}, "the Talos credential of %s is version %d; running gateways use it within %s\n", p.Cluster, version, vault.RefreshEvery)
+	return g.done(map[string]any{"cluster": p.Cluster, "version": version}, "the Talos credential of %s is version %d; running gateways use it within %s\n", p.Cluster, version, cfg.refresh())
 }
 
 type openBaoRotateCACmd struct{ tokenFlags }
 
 // Run makes the new authority.
 func (r *openBaoRotateCACmd) Run(ctx context.Context, g *globals) error {
-	_, client, err := g.operator(r.tokenFlags)
+	cfg, client, err := g.operator(r.tokenFlags)
 	if err != nil {
 		return err
 	}
@@ -256,14 +256,14 @@ func (r *openBaoRotateCACmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	return g.done(map[string]any{"rotated": true},
-		"people's certificates are signed by a new authority within %s; the one before stays trusted\nonce its last certificate has ended: bronzeward openbao drop-ca\n", vault.RefreshEvery)
+		"people's certificates are signed by a new authority within %s; the one before stays trusted\nonce its last certificate has ended: bronzeward openbao drop-ca\n", cfg.refresh())
 }
 
 type openBaoDropCACmd struct{ tokenFlags }
 
 // Run drops the authority before the current one.
 func (d *openBaoDropCACmd) Run(ctx context.Context, g *globals) error {
-	_, client, err := g.operator(d.tokenFlags)
+	cfg, client, err := g.operator(d.tokenFlags)
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (d *openBaoDropCACmd) Run(ctx context.Context, g *globals) error {
 	if !dropped {
 		return g.done(map[string]any{"dropped": false}, "there is no authority before the current one\n")
 	}
-	return g.done(map[string]any{"dropped": true}, "the authority before the current one is not trusted any more, within %s\n", vault.RefreshEvery)
+	return g.done(map[string]any{"dropped": true}, "the authority before the current one is not trusted any more, within %s\n", cfg.refresh())
 }
 
 type openBaoCheckpointKeyCmd struct{ tokenFlags }

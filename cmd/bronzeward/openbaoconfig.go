@@ -22,6 +22,8 @@ type OpenBaoConfig struct {
 	TransitMount string `yaml:"transit_mount"`
 	// Timeout of one question, its retries included; default 5s.
 	Timeout time.Duration `yaml:"timeout"`
+	// Refresh is how often credentials, digest keys and the authority are read anew; default 30s.
+	Refresh time.Duration `yaml:"refresh"`
 	// CredentialMaxAge is how long a Talos credential is used after OpenBao last confirmed it; default 1h.
 	CredentialMaxAge time.Duration     `yaml:"credential_max_age"`
 	Auth             OpenBaoAuthConfig `yaml:"auth"`
@@ -83,6 +85,7 @@ func (c *Config) openBaoProblems(bad func(key, format string, args ...any), file
 		value, most time.Duration
 	}{
 		{"openbao.timeout", b.Timeout, time.Minute},
+		{"openbao.refresh", b.Refresh, 10 * time.Minute},
 		{"openbao.credential_max_age", b.CredentialMaxAge, 30 * 24 * time.Hour},
 	} {
 		if d.value < 0 || d.value > d.most {
@@ -132,6 +135,11 @@ func (c *Config) vaultConfig(log *slog.Logger) (vault.Config, error) {
 		return out, usageError{fmt.Errorf("reading openbao.ca: %w", err)}
 	}
 	return out, nil
+}
+
+// refresh is how soon running gateways know what changed in OpenBao.
+func (c *Config) refresh() time.Duration {
+	return orDefaultDuration(c.OpenBao.Refresh, vault.DefaultRefresh)
 }
 
 // appRole is the login by AppRole; null with another method.

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// RefreshEvery is how often a Keeper asks: a new credential, digest key or authority is known
+// DefaultRefresh is how often a Keeper asks: a new credential, digest key or authority is known
 // everywhere after that at the latest.
-const RefreshEvery = 30 * time.Second
+const DefaultRefresh = 30 * time.Second
 
 // Refresher is one thing that is read from OpenBao anew.
 type Refresher struct {
@@ -22,6 +22,7 @@ type Refresher struct {
 // Keeper reads things anew, in the background, so that no call has to wait for it. Safe for
 // concurrent use; Run is called once.
 type Keeper struct {
+	every      time.Duration
 	refreshers []Refresher
 	log        *slog.Logger
 
@@ -30,9 +31,13 @@ type Keeper struct {
 	problem   error      // of the latest round; nil when there was none
 }
 
-// NewKeeper keeps what is given, in that order.
-func NewKeeper(log *slog.Logger, refreshers ...Refresher) *Keeper {
-	return &Keeper{refreshers: refreshers, log: log}
+// NewKeeper keeps what is given, in that order, reading it anew every so often; 0 takes
+// DefaultRefresh.
+func NewKeeper(every time.Duration, log *slog.Logger, refreshers ...Refresher) *Keeper {
+	if every == 0 {
+		every = DefaultRefresh
+	}
+	return &Keeper{every: every, refreshers: refreshers, log: log}
 }
 
 // Refresh reads everything once; the errors are joined, and name what could not be read.
@@ -63,7 +68,7 @@ func (k *Keeper) Refresh(ctx context.Context) error {
 
 // Run refreshes until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	for sleep(ctx, RefreshEvery) {
+	for sleep(ctx, k.every) {
 		_ = k.Refresh(ctx) // logged there
 	}
 }
