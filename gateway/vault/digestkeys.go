@@ -150,6 +150,9 @@ func (d *DigestKeys) Ensure(ctx context.Context) (made bool, err error) {
 	// Check-and-set of 0 fails when there is any version, deleted ones included.
 	_, err = d.add(ctx, digestKeysFile{}, 0, d.now().UTC().Truncate(time.Second))
 	if kindOf(err) == KindMoved {
+		if _, again := d.client.get(ctx, addingDigestKey, PathDigestKeys, &file); again == nil {
+			return false, nil // somebody else made it in between
+		}
 		return false, refused(addingDigestKey, KindMissing, err, "the digest keys at %s/%s were deleted: undelete them (bao kv undelete -mount=%s -versions=N %s)", d.client.kv, PathDigestKeys, d.client.kv, PathDigestKeys)
 	}
 	return err == nil, err

@@ -2,9 +2,11 @@ package vault
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -117,18 +119,29 @@ func classify(ctx context.Context, doing string, within time.Duration, err error
 	if errors.As(err, &known) {
 		return known
 	}
-	var answered *api.ResponseError
+	var (
+		answered   *api.ResponseError
+		unreadable *unreadableError
+		untrusted  *tls.CertificateVerificationError
+		unsent     *url.Error
+	)
 	switch {
 	case errors.As(err, &answered):
 		return classifyAnswer(doing, answered)
+	case errors.As(err, &unreadable):
+		return unavailable(doing, KindFailing, err, "%s", unreadable.reason)
 	case errors.Is(err, api.ErrSecretNotFound):
 		return refused(doing, KindMissing, err, "OpenBao has nothing there")
 	case errors.Is(ctx.Err(), context.Canceled) && errors.Is(err, context.Canceled):
 		return unavailable(doing, KindGone, err, "whoever asked is gone")
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		return unavailable(doing, KindSlow, err, "OpenBao did not answer within %s", within)
+	case errors.As(err, &untrusted):
+		return unavailable(doing, KindUnreachable, err, "what answers at openbao.address does not have OpenBao's certificate: see openbao.ca")
+	case errors.As(err, &unsent):
+		return unavailable(doing, KindUnreachable, err, "OpenBao cannot be reached")
 	}
-	return unavailable(doing, KindUnreachable, err, "OpenBao cannot be reached")
+	return unavailable(doing, KindFailing, err, "the answer is none of OpenBao's: see openbao.address")
 }
 
 func isTimeout(err error) bool {

@@ -30,8 +30,11 @@ type Keeper struct {
 	problem   error      // of the latest round; nil when there was none
 }
 
-// NewKeeper keeps what is given, in that order.
+// NewKeeper keeps what is given, in that order. log nil is silence.
 func NewKeeper(log *slog.Logger, refreshers ...Refresher) *Keeper {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	return &Keeper{refreshers: refreshers, log: log}
 }
 

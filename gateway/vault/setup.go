@@ -56,7 +56,8 @@ type SetupConfig struct {
 const GatewayRole = "bronzeward-gateway"
 
 // OpenWithToken is a client with an operator's token, for Plan, PutCredential, EnsureAuthority
-// and DropPrevious. It does nothing in the background.
+// and DropPrevious. It does nothing in the background; Close lets go of its connections and
+// leaves the token alone.
 func OpenWithToken(cfg Config, token string) (*Client, error) {
 	cfg.Auth = AppRole{} // never used: the token is at hand
 	c, err := newClient(cfg)
@@ -64,8 +65,10 @@ func OpenWithToken(cfg Config, token string) (*Client, error) {
 		return nil, err
 	}
 	c.auth = operators{}
-	c.api, err = c.open(token)
-	return c, err
+	if c.api, err = c.open(token); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // operators stands where a token is given and cannot be had anew.
