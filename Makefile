@@ -25,7 +25,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9\/-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## fetch PostgreSQL and build talosctl, where they are missing (about 4 minutes, once)
+setup: ## fetch PostgreSQL and OpenBao and build talosctl, where they are missing (about 4 minutes, once)
 	@go run ./fixtures/setup
 
 .PHONY: build
