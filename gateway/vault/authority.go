@@ -97,6 +97,9 @@ func (f caFile) parse() (current, previous *x509.Certificate, err error) {
 	if len(one) != 1 || !one[0].IsCA || f.KeyVersion < 1 {
 		return nil, nil, errors.New("current: not one authority with its key's version")
 	}
+	if _, ok := one[0].PublicKey.(*ecdsa.PublicKey); !ok {
+		return nil, nil, errors.New("current: not an authority with an ECDSA key")
+	}
 	if f.Previous == "" {
 		return one[0], nil, nil
 	}

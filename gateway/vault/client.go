@@ -31,9 +31,11 @@ const (
 const (
 	// retries of one question on a broken connection or a 5xx answer, by the library; all of
 	// them are inside the question's timeout.
-	retries      = 2
-	minRetryWait = 100 * time.Millisecond
-	maxRetryWait = time.Second
+	retries = 2
+	// The waits between them are at most 300 and 600 ms: short against any timeout, so that what
+	// is the matter is told before the time is up.
+	minRetryWait = 50 * time.Millisecond
+	maxRetryWait = 300 * time.Millisecond
 	// mostAnswer bounds what is read of an answer: 32 wrapped keys with room to spare.
 	mostAnswer = 4 << 20
 	// idleConns are kept open, so that a call that needs a key pays for no handshake.

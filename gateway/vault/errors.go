@@ -75,12 +75,17 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap gives the class and the cause.
+// Unwrap gives the class and the cause, past other Errors: an error has one class, whatever
+// brought it about.
 func (e *Error) Unwrap() []error {
-	if e.Cause == nil {
+	cause := e.Cause
+	for below := (*Error)(nil); errors.As(cause, &below); {
+		cause = below.Cause
+	}
+	if cause == nil {
 		return []error{e.Class}
 	}
-	return []error{e.Class, e.Cause}
+	return []error{e.Class, cause}
 }
 
 // Altered is true when the bytes are not what was sealed.
@@ -154,7 +159,7 @@ func classifyAnswer(doing string, answered *api.ResponseError) *Error {
 	case answered.StatusCode == http.StatusServiceUnavailable && strings.Contains(words, "sealed"):
 		return unavailable(doing, KindSealed, answered, "OpenBao is sealed")
 	case answered.StatusCode == http.StatusForbidden:
-		return refused(doing, KindForbidden, answered, "OpenBao refuses this to the gateway (403); bronzeward openbao setup --check says what is missing")
+		return refused(doing, KindForbidden, answered, "OpenBao does not allow this login to do it (403); bronzeward openbao setup --check says what is missing")
 	case answered.StatusCode == http.StatusNotFound:
 		return refused(doing, KindMissing, answered, "OpenBao has nothing there (404); bronzeward openbao setup --check says what is missing")
 	case strings.Contains(words, "check-and-set parameter did not match"):
