@@ -178,7 +178,7 @@ func (s *openBaoSetupCmd) access(ctx context.Context, cfg *Config, steps []vault
 	defer gateway.Close()
 	all, err := vault.CheckAccess(ctx, gateway)
 	if err != nil {
-		return nil, err
+		return []openBaoPart{{Part: "the gateway's login", State: vault.StateDiffers, Detail: err.Error()}}, nil
 	}
 	var out []openBaoPart
 	for _, a := range all {

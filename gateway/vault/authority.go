@@ -3,16 +3,14 @@ package vault
 import (
 	"context"
 	"crypto"
+	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"sync"
 	"time"
 )
@@ -52,8 +50,11 @@ type Authority struct {
 	people  []*x509.Certificate // current first; replaced as a whole
 }
 
-// NewAuthority trusts nobody before the first Refresh.
+// NewAuthority trusts nobody before the first Refresh. log is told of changes; nil: silence.
 func NewAuthority(c *Client, log *slog.Logger) *Authority {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	return &Authority{client: c, key: newTransitKey(c, CAKey), log: log}
 }
 
@@ -96,6 +97,9 @@ func (f caFile) parse() (current, previous *x509.Certificate, err error) {
 	if len(one) != 1 || !one[0].IsCA || f.KeyVersion < 1 {
 		return nil, nil, errors.New("current: not one authority with its key's version")
 	}
+	if _, ok := one[0].PublicKey.(*ecdsa.PublicKey); !ok {
+		return nil, nil, errors.New("current: not an authority with an ECDSA key")
+	}
 	if f.Previous == "" {
 		return one[0], nil, nil
 	}
@@ -118,8 +122,10 @@ func (a *Authority) People() []*x509.Certificate {
 }
 
 // Issue signs a certificate for a public key, and gives it alone: its authority is the root.
-// The life it asks for is cut at the authority's own end. The error is an *Error, or says what
-// is wrong with the template.
+// The life it asks for is cut at the authority's own end. Nothing else of the template is looked
+// at: that it names the right person, that it is no authority (IsCA), what it may be used for and
+// how long it lives are the caller's to decide, and none of them may come from a request as it
+// is. The error is an *Error, or says what is wrong with the template.
 func (a *Authority) Issue(ctx context.Context, template *x509.Certificate, pub crypto.PublicKey) ([][]byte, error) {
 	a.mu.Lock()
 	ca, version := a.current, a.version
@@ -140,8 +146,7 @@ func (a *Authority) Issue(ctx context.Context, template *x509.Certificate, pub c
 		if errors.As(err, &known) {
 			return nil, known
 		}
-		// The library verifies what it signed: another key answers to the name.
-		return nil, &Error{Doing: signing, Class: ErrRefused, Kind: KindKeyRecreated, KeyVersion: a.key.at(version), Reason: "OpenBao's key is not the authority's: it was recreated; bronzeward openbao rotate-ca", Cause: err}
+		return nil, fmt.Errorf("%s: %w", signing, err)
 	}
 	return [][]byte{der}, nil
 }
@@ -176,75 +181,11 @@ func (s *transitSigner) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts)
 	if err != nil || version != s.version {
 		return nil, refused(signing, KindMalformed, err, "OpenBao did not give a signature of version %d", s.version)
 	}
-	return signature, nil
-}
-
-// EnsureAuthority makes the authority when there is none, for operators; made is whether it
-// did. rotate makes a new one in any case: under a new version of the key, with the present one
-// trusted beside it until the next rotation or DropPrevious.
-func EnsureAuthority(ctx context.Context, c *Client, rotate bool) (made bool, err error) {
-	key := newTransitKey(c, CAKey)
-	var file caFile
-	over, err := c.get(ctx, makingCA, PathCA, &file)
-	switch kind := kindOf(err); {
-	case err == nil && !rotate:
-		_, _, err = file.parse()
-		return false, err
-	case err != nil && kind != KindMissing:
-		return false, err
-	}
-	if rotate {
-		if _, err := c.write(ctx, makingCA, c.transit+"/keys/"+CAKey+"/rotate", nil); err != nil {
-			return false, err
+	if public, ok := s.public.(*ecdsa.PublicKey); !ok || !ecdsa.VerifyASN1(public, digest, signature) {
+		return nil, &Error{
+			Doing: signing, Class: ErrRefused, Kind: KindKeyRecreated, KeyVersion: s.key.at(version),
+			Reason: "OpenBao's key is not the one of the authority's certificate: it was recreated; bronzeward openbao rotate-ca makes an authority of the key that is there",
 		}
 	}
-	info, err := key.info(ctx, makingCA)
-	if err != nil {
-		return false, err
-	}
-	text, err := selfSigned(ctx, key, info)
-	if err != nil {
-		return false, err
-	}
-	_, err = c.put(ctx, makingCA, PathCA, caFile{Current: text, KeyVersion: info.latest, Previous: file.Current}, over)
-	return err == nil, err
-}
-
-// DropPrevious stops trusting the authority before the current one, for operators.
-func DropPrevious(ctx context.Context, c *Client) (dropped bool, err error) {
-	var file caFile
-	over, err := c.get(ctx, makingCA, PathCA, &file)
-	if err != nil || file.Previous == "" {
-		return false, err
-	}
-	file.Previous = ""
-	_, err = c.put(ctx, makingCA, PathCA, file, over)
-	return err == nil, err
-}
-
-// selfSigned makes the authority's certificate under the latest version of the key, as PEM.
-func selfSigned(ctx context.Context, key *transitKey, info keyInfo) (string, error) {
-	block, _ := pem.Decode([]byte(info.publicKeys[info.latest]))
-	if block == nil {
-		return "", refused(makingCA, KindMalformed, nil, "OpenBao gives no public key for %s", key.at(info.latest))
-	}
-	public, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if err != nil {
-		return "", refused(makingCA, KindMalformed, err, "OpenBao gives no public key for %s", key.at(info.latest))
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return "", err
-	}
-	now := time.Now().UTC().Truncate(time.Second)
-	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: fmt.Sprintf("Bronzeward people v%d", info.latest)},
-		NotBefore: now.Add(-backdated), NotAfter: now.Add(caLife),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, public, &transitSigner{ctx: ctx, key: key, version: info.latest, public: public})
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", makingCA, err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
+	return signature, nil
 }

@@ -9,12 +9,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/openbao/openbao/api/v2"
+	"golang.org/x/sync/singleflight"
 )
 
 // Defaults of Config.
@@ -27,11 +28,6 @@ const (
 )
 
 const (
-	// retries of one question on a broken connection or a 5xx answer, by the library; all of
-	// them are inside the question's timeout.
-	retries      = 2
-	minRetryWait = 100 * time.Millisecond
-	maxRetryWait = time.Second
 	// mostAnswer bounds what is read of an answer: 32 wrapped keys with room to spare.
 	mostAnswer = 4 << 20
 	// idleConns are kept open, so that a call that needs a key pays for no handshake.
@@ -68,14 +64,17 @@ type Client struct {
 	observe     func(Kind, time.Duration)
 	log         *slog.Logger
 
-	open   opener
-	ended  context.CancelFunc
-	keeper sync.WaitGroup
+	open       opener
+	idle       func()          // closes connections that are not used
+	background context.Context // of the login's renewal and of logins; ends with Close
+	ended      context.CancelFunc
+	keeper     sync.WaitGroup
 
-	logins sync.Mutex  // held during a login
-	mu     sync.Mutex  // guards what follows
-	api    *api.Client // with the present token; replaced at each login
-	login  uint64      // counts logins, so that one stale token brings about one login
+	logins singleflight.Group // one login at a time for each token that went stale
+	mu     sync.Mutex         // guards what follows
+	api    *api.Client        // with the present token; replaced at each login
+	login  uint64             // counts logins, so that one stale token brings about one login
+	token  *api.SecretAuth    // the present token and its life; null before the first login
 }
 
 // Open logs in once and keeps the token alive from then on. An error is an *Error: the same
@@ -85,19 +84,22 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, err := c.logIn(ctx, 0)
-	if err != nil {
+	if err := c.logIn(ctx, 0); err != nil {
+		c.Close()
 		return nil, err
 	}
-	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.ended = cancel
-	c.keeper.Go(func() { c.keep(background, secret) })
+	c.keeper.Go(c.keep)
 	return c, nil
 }
 
 func newClient(cfg Config) (*Client, error) {
 	if cfg.Auth == nil {
 		return nil, errors.New("vault: Auth is required")
+	}
+	for _, mount := range []string{cfg.KVMount, cfg.TransitMount} {
+		if mount != "" && !mountName.MatchString(mount) {
+			return nil, fmt.Errorf("vault: %q is no name of a mount", mount)
+		}
 	}
 	c := &Client{kv: orDefault(cfg.KVMount, DefaultKVMount), transit: orDefault(cfg.TransitMount, DefaultTransitMount), timeout: cfg.Timeout, auth: cfg.Auth, observe: cfg.Observe, log: cfg.Logger}
 	if c.timeout == 0 {
@@ -110,26 +112,34 @@ func newClient(cfg Config) (*Client, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	if c.open, err = newOpener(cfg); err != nil {
+	if c.open, c.idle, err = newOpener(cfg); err != nil {
 		return nil, err
 	}
-	c.api, err = c.open("")
-	return c, err
+	if c.api, err = c.open(""); err != nil {
+		return nil, err
+	}
+	// Detached on purpose: it outlives the call that opens, and Close ends it.
+	c.background, c.ended = context.WithCancel(context.Background())
+	return c, nil
 }
+
+// mountName is what a mount may be called: it becomes part of paths and of policies.
+var mountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*(/[A-Za-z0-9][A-Za-z0-9_-]*)*$`)
 
 // opener makes a client of the library with a token; all of its clients share connections. The
 // library's own Clone would forget that the environment is not to be read and redirects are not
 // to be followed.
 type opener func(token string) (*api.Client, error)
 
-func newOpener(cfg Config) (opener, error) {
+// newOpener gives with it what closes idle connections.
+func newOpener(cfg Config) (open opener, idle func(), err error) {
 	if err := CheckAddress(cfg.Address); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	shared := api.NewConfig().HttpClient
 	transport, ok := shared.Transport.(*http.Transport)
 	if !ok {
-		return nil, errors.New("vault: the library's transport has another type than expected")
+		return nil, nil, errors.New("vault: the library's transport has another type than expected")
 	}
 	transport.Proxy = nil
 	transport.TLSClientConfig.MinVersion = tls.VersionTLS12
@@ -144,8 +154,8 @@ func newOpener(cfg Config) (opener, error) {
 	return func(token string) (*api.Client, error) {
 		out, err := api.NewClient(&api.Config{
 			DisableEnvironment: true, Address: cfg.Address, HttpClient: shared, DisableRedirects: true,
-			MaxRetries: retries, MinRetryWait: minRetryWait, MaxRetryWait: maxRetryWait,
-			Timeout: -1, // each question has its own deadline
+			MaxRetries: 0,  // patiently does it, and knows the last error
+			Timeout:    -1, // each question has its own deadline
 		})
 		if err != nil {
 			return nil, fmt.Errorf("vault: preparing the client for %s: %w", cfg.Address, err)
@@ -155,7 +165,7 @@ func newOpener(cfg Config) (opener, error) {
 		}
 		out.SetToken(token)
 		return out, nil
-	}, nil
+	}, transport.CloseIdleConnections, nil
 }
 
 // CheckAddress refuses what a token must not be sent to.
@@ -164,6 +174,8 @@ func CheckAddress(address string) error {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
 		return errors.New("vault: the address of OpenBao is not https://HOST:PORT")
+	case u.Hostname() == "":
+		return errors.New("vault: the address of OpenBao names no host")
 	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Hostname()):
 		return nil
 	}
@@ -178,25 +190,17 @@ func (c *Client) ask(ctx context.Context, doing string, question func(context.Co
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	client, login := c.current()
-	wait := backoff.WithContext(backoff.NewExponentialBackOff(backoff.WithInitialInterval(minRetryWait), backoff.WithMaxInterval(maxRetryWait)), ctx)
-	again := false
-	err := backoff.Retry(func() error {
+	err := patiently(ctx, func() error {
 		err := question(ctx, client)
-		switch {
-		case err == nil:
-			return nil
-		case staleToken(err) && !again:
-			again = true
-			if _, err := c.logIn(ctx, login); err != nil {
-				return backoff.Permanent(err)
+		if staleToken(err) {
+			if err := c.logIn(ctx, login); err != nil {
+				return err
 			}
 			client, login = c.current()
-			return err
-		case upgrading(err):
-			return err
+			err = question(ctx, client)
 		}
-		return backoff.Permanent(err)
-	}, wait)
+		return err
+	})
 	if err == nil {
 		c.observe("", time.Since(began))
 		return nil
@@ -257,17 +261,20 @@ func (c *Client) read(ctx context.Context, doing, path string) (map[string]any, 
 	return data, err
 }
 
-// Close ends the background work and gives the token back. Nothing may be asked after it.
+// Close ends the background work and gives the token back, where it is this process's own.
+// Nothing may be asked after it.
 func (c *Client) Close() {
 	c.ended()
 	c.keeper.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if c.auth.revokes() {
-		_ = c.ask(ctx, "giving the token back", func(ctx context.Context, client *api.Client) error {
-			return client.Auth().Token().RevokeSelfWithContext(ctx, "")
-		}) // it ends by itself soon
+	c.mu.Lock()
+	client, token := c.api, c.token
+	c.mu.Unlock()
+	if token != nil && c.auth.revokes() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = client.Auth().Token().RevokeSelfWithContext(ctx, "") // else it ends by itself soon
 	}
+	c.idle()
 }
 
 // String shows where OpenBao is and no token.

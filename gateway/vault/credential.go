@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -39,6 +39,7 @@ type CredentialsConfig struct {
 	Check func(Credential) error
 	// MaxAge is how long a credential is used after OpenBao last confirmed it. Required.
 	MaxAge time.Duration
+	// Logger is told of versions that cannot be used and of credentials that are gone; nil: silence.
 	Logger *slog.Logger
 }
 
@@ -56,6 +57,9 @@ type Credentials struct {
 
 // NewCredentials holds none before the first Refresh.
 func NewCredentials(cfg CredentialsConfig) *Credentials {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	return &Credentials{cfg: cfg, held: map[string]Credential{}, bad: map[string]int64{}}
 }
 
@@ -87,8 +91,9 @@ func (c *Credentials) readAll(ctx context.Context) (map[string]Credential, error
 	}
 	next := map[string]Credential{}
 	for _, cluster := range clusters {
-		if strings.HasSuffix(cluster, "/") {
-			continue // a folder
+		if !clusterName.MatchString(cluster) {
+			c.ignore(ctx, cluster)
+			continue
 		}
 		one, ok, err := c.readOne(ctx, cluster)
 		if err != nil {
@@ -99,6 +104,20 @@ func (c *Credentials) readAll(ctx context.Context) (map[string]Credential, error
 		}
 	}
 	return next, nil
+}
+
+// clusterName is what a cluster may be called, as in machines add.
+var clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// ignore says once that something lies where credentials belong, and is none: a folder, or what
+// no machine's cluster is called. Its name would be a path, and could mean another one.
+func (c *Credentials) ignore(ctx context.Context, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bad[name] == 0 {
+		c.bad[name] = 1
+		c.cfg.Logger.WarnContext(ctx, "what lies at talos/ in OpenBao under this name is not read: it is no name of a cluster", slog.String("name", name))
+	}
 }
 
 // readOne gives the credential to use for a cluster; false when there is none.
@@ -216,8 +235,8 @@ func (c *Credentials) Clusters() []string {
 // PutCredential writes the credential of a cluster as a new version, for operators.
 func PutCredential(ctx context.Context, c *Client, cluster string, certificate, key, ca []byte, check func(Credential) error) (version int64, err error) {
 	const doing = "writing a Talos credential"
-	if cluster == "" || strings.ContainsAny(cluster, "/ \t\n") {
-		return 0, refused(doing, KindMalformed, nil, "%q is no name of a cluster", cluster)
+	if !clusterName.MatchString(cluster) {
+		return 0, refused(doing, KindMalformed, nil, "%q is no name of a cluster: 1 to 63 of a-z, 0-9, dot, dash and underscore, beginning and ending with a letter or digit", cluster)
 	}
 	secret := talosSecret{Certificate: string(certificate), Key: string(key), CA: string(ca)}
 	one, err := parseCredential(secret, 0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,6 +56,22 @@ type digestKeysFile struct {
 	Keys map[string]wrappedDigestKey `json:"keys"`
 }
 
+// check is what can be said without the keys themselves; it quotes nothing.
+func (f digestKeysFile) check() error {
+	if len(f.Keys) == 0 || len(f.Keys) > mostDigestKeys {
+		return fmt.Errorf("there are %d digest keys, and not 1 to %d", len(f.Keys), mostDigestKeys)
+	}
+	for version, one := range f.Keys {
+		if digestNumber(version) < 1 {
+			return errors.New("a digest key is not named k1, k2, …")
+		}
+		if _, err := versionOf(one.Wrapped); err != nil || one.KeyMade <= 0 || one.UsableFrom.IsZero() {
+			return fmt.Errorf("digest key %s is not wrapped by Transit, or lacks a time", version)
+		}
+	}
+	return nil
+}
+
 // DigestKeys keeps the keys of configuration digests: random, wrapped by Transit, in KV, where
 // they survive a restore of the database. No key is ever taken away here, because a stored
 // digest is never rewritten. Safe for concurrent use, and by many replicas.
@@ -83,8 +100,8 @@ func (d *DigestKeys) Load(ctx context.Context, known []DigestSecret) ([]DigestSe
 		}
 		return nil, err
 	}
-	if len(file.Keys) == 0 || len(file.Keys) > mostDigestKeys {
-		return nil, refused(readingDigestKeys, KindMalformed, nil, "there are %d digest keys at %s/%s, and not 1 to %d", len(file.Keys), d.client.kv, PathDigestKeys, mostDigestKeys)
+	if err := file.check(); err != nil {
+		return nil, refused(readingDigestKeys, KindMalformed, nil, "what is at %s/%s cannot be used: %v", d.client.kv, PathDigestKeys, err)
 	}
 	out := make([]DigestSecret, 0, len(file.Keys))
 	for _, version := range slices.Sorted(maps.Keys(file.Keys)) {
@@ -100,9 +117,6 @@ func (d *DigestKeys) Load(ctx context.Context, known []DigestSecret) ([]DigestSe
 }
 
 func (d *DigestKeys) unwrap(ctx context.Context, version string, one wrappedDigestKey, known []DigestSecret) ([]byte, error) {
-	if digestNumber(version) < 1 {
-		return nil, refused(readingDigestKeys, KindMalformed, nil, "a digest key at %s/%s is not named k1, k2, …", d.client.kv, PathDigestKeys)
-	}
 	for _, k := range known {
 		if k.Version == version {
 			return k.Secret, nil
@@ -131,6 +145,9 @@ func (d *DigestKeys) Add(ctx context.Context) (version string, usableFrom time.T
 	if err != nil {
 		return "", time.Time{}, err
 	}
+	if err := file.check(); err != nil {
+		return "", time.Time{}, refused(addingDigestKey, KindMalformed, nil, "what is at %s/%s cannot be added to: %v", d.client.kv, PathDigestKeys, err)
+	}
 	usableFrom = d.now().Add(spreadWithin).UTC().Truncate(time.Second)
 	version, err = d.add(ctx, file, over, usableFrom)
 	return version, usableFrom, err
@@ -150,6 +167,9 @@ func (d *DigestKeys) Ensure(ctx context.Context) (made bool, err error) {
 	// Check-and-set of 0 fails when there is any version, deleted ones included.
 	_, err = d.add(ctx, digestKeysFile{}, 0, d.now().UTC().Truncate(time.Second))
 	if kindOf(err) == KindMoved {
+		if _, again := d.client.get(ctx, addingDigestKey, PathDigestKeys, &file); again == nil {
+			return false, nil // somebody else made it in between
+		}
 		return false, refused(addingDigestKey, KindMissing, err, "the digest keys at %s/%s were deleted: undelete them (bao kv undelete -mount=%s -versions=N %s)", d.client.kv, PathDigestKeys, d.client.kv, PathDigestKeys)
 	}
 	return err == nil, err
@@ -162,6 +182,10 @@ func (d *DigestKeys) add(ctx context.Context, file digestKeysFile, over int, usa
 	}
 	if len(file.Keys) >= mostDigestKeys {
 		return "", refused(addingDigestKey, KindMalformed, nil, "there are %d digest keys already", len(file.Keys))
+	}
+	// With an operator's rights, encrypting under a missing key would make it.
+	if _, err := d.key.info(ctx, addingDigestKey); err != nil {
+		return "", err
 	}
 	secret := make([]byte, digestSecretSize)
 	_, _ = rand.Read(secret) // never fails: crypto/rand ends the process instead

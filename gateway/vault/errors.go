@@ -2,9 +2,11 @@ package vault
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -64,21 +66,28 @@ type Error struct {
 // Error is the whole of it on one line.
 func (e *Error) Error() string {
 	text := e.Doing + ": " + e.Class.Error()
-	if e.KeyVersion != "" {
-		text += " (key " + e.KeyVersion + ")"
-	}
-	if e.Reason != "" {
+	switch {
+	case e.Kind != "":
+		text = e.Doing + ": " + e.ForCaller()
+	case e.KeyVersion != "":
+		text += " (key " + e.KeyVersion + "): " + e.Reason
+	case e.Reason != "":
 		text += ": " + e.Reason
 	}
 	return text
 }
 
-// Unwrap gives the class and the cause.
+// Unwrap gives the class and the cause, past other Errors: an error has one class, whatever
+// brought it about.
 func (e *Error) Unwrap() []error {
-	if e.Cause == nil {
+	cause := e.Cause
+	for below := (*Error)(nil); errors.As(cause, &below); {
+		cause = below.Cause
+	}
+	if cause == nil {
 		return []error{e.Class}
 	}
-	return []error{e.Class, e.Cause}
+	return []error{e.Class, cause}
 }
 
 // Altered is true when the bytes are not what was sealed.
@@ -117,18 +126,29 @@ func classify(ctx context.Context, doing string, within time.Duration, err error
 	if errors.As(err, &known) {
 		return known
 	}
-	var answered *api.ResponseError
+	var (
+		answered   *api.ResponseError
+		unreadable *unreadableError
+		untrusted  *tls.CertificateVerificationError
+		unsent     *url.Error
+	)
 	switch {
 	case errors.As(err, &answered):
 		return classifyAnswer(doing, answered)
+	case errors.As(err, &unreadable):
+		return unavailable(doing, KindFailing, err, "%s", unreadable.reason)
 	case errors.Is(err, api.ErrSecretNotFound):
 		return refused(doing, KindMissing, err, "OpenBao has nothing there")
 	case errors.Is(ctx.Err(), context.Canceled) && errors.Is(err, context.Canceled):
 		return unavailable(doing, KindGone, err, "whoever asked is gone")
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		return unavailable(doing, KindSlow, err, "OpenBao did not answer within %s", within)
+	case errors.As(err, &untrusted):
+		return unavailable(doing, KindUnreachable, err, "what answers at openbao.address does not have OpenBao's certificate: see openbao.ca")
+	case errors.As(err, &unsent):
+		return unavailable(doing, KindUnreachable, err, "OpenBao cannot be reached")
 	}
-	return unavailable(doing, KindUnreachable, err, "OpenBao cannot be reached")
+	return unavailable(doing, KindFailing, err, "the answer is none of OpenBao's: see openbao.address")
 }
 
 func isTimeout(err error) bool {
@@ -141,7 +161,7 @@ func classifyAnswer(doing string, answered *api.ResponseError) *Error {
 	case answered.StatusCode == http.StatusServiceUnavailable && strings.Contains(words, "sealed"):
 		return unavailable(doing, KindSealed, answered, "OpenBao is sealed")
 	case answered.StatusCode == http.StatusForbidden:
-		return refused(doing, KindForbidden, answered, "OpenBao refuses this to the gateway (403); bronzeward openbao setup --check says what is missing")
+		return refused(doing, KindForbidden, answered, "OpenBao does not allow this login to do it (403); bronzeward openbao setup --check says what is missing")
 	case answered.StatusCode == http.StatusNotFound:
 		return refused(doing, KindMissing, answered, "OpenBao has nothing there (404); bronzeward openbao setup --check says what is missing")
 	case strings.Contains(words, "check-and-set parameter did not match"):

@@ -32,10 +32,13 @@ type Keeper struct {
 }
 
 // NewKeeper keeps what is given, in that order, reading it anew every so often; 0 takes
-// DefaultRefresh.
+// DefaultRefresh. log nil is silence.
 func NewKeeper(every time.Duration, log *slog.Logger, refreshers ...Refresher) *Keeper {
 	if every == 0 {
 		every = DefaultRefresh
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
 	}
 	return &Keeper{every: every, refreshers: refreshers, log: log}
 }
@@ -47,6 +50,9 @@ func (k *Keeper) Refresh(ctx context.Context) error {
 	for _, r := range k.refreshers {
 		if err := r.Refresh(ctx); err != nil {
 			problems = append(problems, err)
+			if errors.Is(err, ErrUnavailable) {
+				break // the others would say the same, each after its time
+			}
 		}
 	}
 	err := errors.Join(problems...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 
 	"github.com/openbao/openbao/api/v2"
 )
@@ -43,7 +44,8 @@ const anyVersion = -1
 
 // put writes a new version when the newest is still the one that was read (check-and-set; 0:
 // there never was one, not even one that is deleted now), and gives the new one's number.
-// KindMoved says that it is not.
+// KindMoved says that it is not, and that nothing was written: an answer that was lost and asked
+// for once more is told from somebody else's writing by reading what is there.
 func (c *Client) put(ctx context.Context, doing, path string, value any, over int) (version int, err error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -68,7 +70,23 @@ func (c *Client) put(ctx context.Context, doing, path string, value any, over in
 		version = secret.VersionMetadata.Version
 		return nil
 	})
+	if over != anyVersion && kindOf(err) == KindMoved {
+		var there map[string]any
+		if now, asked := c.get(ctx, doing, path, &there); asked == nil && now == over+1 && reflect.DeepEqual(there, data) {
+			return now, nil
+		}
+	}
 	return version, err
+}
+
+// everWas is whether anything was written to a path of the KV mount, deleted or not, for
+// operators: metadata go only when somebody removes them too.
+func (c *Client) everWas(ctx context.Context, doing, path string) (bool, error) {
+	_, err := c.read(ctx, doing, c.kv+"/metadata/"+path)
+	if kindOf(err) == KindMissing {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // list gives the names below a path of the KV mount, none when there is nothing.

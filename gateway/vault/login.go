@@ -5,10 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/openbao/openbao/api/v2"
 )
 
@@ -142,89 +142,51 @@ func readSecretFile(path string) (string, error) {
 	return text, nil
 }
 
-// logIn gets a new token, unless somebody else has since the login that the caller saw. Only
-// one login is under way at a time, and questions with a good token do not wait for it.
-func (c *Client) logIn(ctx context.Context, seen uint64) (*api.Secret, error) {
-	c.logins.Lock()
-	defer c.logins.Unlock()
-	if _, login := c.current(); login != seen {
-		return nil, nil //nolint:nilnil // the token is new already
+// logIn gets a new token, unless somebody else has since the login that the caller saw. Those
+// who saw the same token go stale share one login and its outcome, which does not end with any
+// one of them; questions with a good token do not wait for it. The error is an *Error.
+func (c *Client) logIn(ctx context.Context, seen uint64) error {
+	one := c.logins.DoChan(strconv.FormatUint(seen, 10), func() (any, error) {
+		if _, login := c.current(); login != seen {
+			return nil, nil //nolint:nilnil // the token is new already
+		}
+		ctx, cancel := context.WithTimeout(c.background, c.timeout)
+		defer cancel()
+		return nil, c.newToken(ctx)
+	})
+	select {
+	case outcome := <-one:
+		return outcome.Err
+	case <-ctx.Done():
+		return classify(ctx, loggingIn, c.timeout, ctx.Err())
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	secret, err := c.auth.logIn(ctx, c.open)
+}
+
+func (c *Client) newToken(ctx context.Context) error {
+	var secret *api.Secret
+	err := patiently(ctx, func() (err error) {
+		secret, err = c.auth.logIn(ctx, c.open)
+		return err
+	})
 	switch {
 	case err != nil:
 		e := classify(ctx, loggingIn, c.timeout, err)
 		if answered := (*api.ResponseError)(nil); errors.As(err, &answered) && e.Class != ErrUnavailable {
 			e = refused(loggingIn, KindForbidden, err, "OpenBao does not take the gateway's login (%s, status %d)", c.auth, answered.StatusCode)
 		}
-		return nil, e
+		return e
 	case secret == nil || secret.Auth == nil || secret.Auth.ClientToken == "":
-		return nil, refused(loggingIn, KindMalformed, nil, "OpenBao gave no token (%s)", c.auth)
+		return refused(loggingIn, KindMalformed, nil, "OpenBao gave no token (%s)", c.auth)
 	}
 	next, err := c.open(secret.Auth.ClientToken)
 	if err != nil {
-		return nil, err
+		return refused(loggingIn, KindMalformed, err, "the client of OpenBao cannot be made")
 	}
 	c.mu.Lock()
-	c.api, c.login = next, c.login+1
+	c.api, c.token, c.login = next, secret.Auth, c.login+1
 	c.mu.Unlock()
-	c.log.DebugContext(ctx, "logged in to OpenBao", slog.String("by", c.auth.String()), slog.Duration("lease", time.Duration(secret.Auth.LeaseDuration)*time.Second))
-	return secret, nil
-}
-
-// endless is how long a token without an end is used before the way it came is tried again.
-const endless = time.Minute
-
-// keep renews the token, and logs in again when that ends, until ctx ends.
-func (c *Client) keep(ctx context.Context, secret *api.Secret) {
-	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(30*time.Second), backoff.WithMaxElapsedTime(0))
-	for {
-		switch {
-		case secret == nil || secret.Auth.LeaseDuration == 0: // a question's own login, or no end
-			if !sleep(ctx, endless) {
-				return
-			}
-		default:
-			c.renew(ctx, secret)
-		}
-		for {
-			if ctx.Err() != nil {
-				return
-			}
-			_, login := c.current()
-			var err error
-			if secret, err = c.logIn(ctx, login); err == nil {
-				wait.Reset()
-				break
-			}
-			c.log.WarnContext(ctx, "OpenBao does not let the gateway in again; it is tried on", slog.Any("cause", err))
-			if !sleep(ctx, wait.NextBackOff()) {
-				return
-			}
-		}
-	}
-}
-
-// renew returns when the token's life cannot be made longer any more, or ctx ends.
-func (c *Client) renew(ctx context.Context, secret *api.Secret) {
-	client, _ := c.current()
-	watcher, err := client.NewLifetimeWatcher(&api.LifetimeWatcherInput{Secret: secret})
-	if err != nil {
-		return
-	}
-	go watcher.Start()
-	defer watcher.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-watcher.RenewCh():
-		case <-watcher.DoneCh():
-			return
-		}
-	}
+	c.log.DebugContext(ctx, "logged in to OpenBao", slog.String("by", c.auth.String()), slog.Duration("life", life(secret.Auth)))
+	return nil
 }
 
 // sleep is false when ctx has ended.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"bronzeward/fixtures/openbao/baotest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(baotest.Main(m)) }
 
 func secret(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 

@@ -11,12 +11,13 @@ import (
 // State is how a part of OpenBao stands.
 type State string
 
-// The states of a Step. Only the first asks for nothing.
+// The states of a part. Only the first asks for nothing; the last cannot be looked at from here.
 const (
 	StateGood    State = "good"
 	StateMissing State = "missing"
 	StateDiffers State = "differs"
 	StateWrong   State = "wrong"
+	StateUnknown State = "unknown"
 )
 
 // Step is one part of what Bronzeward needs of OpenBao: how it stands, and how it is put right.
@@ -56,7 +57,8 @@ type SetupConfig struct {
 const GatewayRole = "bronzeward-gateway"
 
 // OpenWithToken is a client with an operator's token, for Plan, PutCredential, EnsureAuthority
-// and DropPrevious. It does nothing in the background.
+// and DropPrevious. It does nothing in the background; Close lets go of its connections and
+// leaves the token alone.
 func OpenWithToken(cfg Config, token string) (*Client, error) {
 	cfg.Auth = AppRole{} // never used: the token is at hand
 	c, err := newClient(cfg)
@@ -64,8 +66,10 @@ func OpenWithToken(cfg Config, token string) (*Client, error) {
 		return nil, err
 	}
 	c.auth = operators{}
-	c.api, err = c.open(token)
-	return c, err
+	if c.api, err = c.open(token); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // operators stands where a token is given and cannot be had anew.
@@ -173,10 +177,9 @@ func keySteps(ctx context.Context, c *Client, _ SetupConfig) ([]Step, error) {
 	return steps, nil
 }
 
-// keyOfOld says why a key that is missing must not be made anew: something in KV needs the one
-// that was. Who has sealed changes waiting finds out when they are opened.
+// keyOfOld says why a key that is missing must not be made anew: something in KV, deleted or not,
+// is of the one that was. Who has sealed changes waiting finds out when they are opened.
 func keyOfOld(ctx context.Context, c *Client, name string) (string, error) {
-	var anything map[string]any
 	path, sentence := "", ""
 	switch name {
 	case DigestKey:
@@ -186,14 +189,11 @@ func keyOfOld(ctx context.Context, c *Client, name string) (string, error) {
 	default:
 		return "", nil
 	}
-	_, err := c.get(ctx, planning, path, &anything)
-	switch kind := kindOf(err); {
-	case err == nil:
-		return sentence, nil
-	case kind == KindMissing, kind == KindForbidden: // forbidden: there is no such mount yet
-		return "", nil
+	was, err := c.everWas(ctx, planning, path)
+	if err != nil || !was {
+		return "", err
 	}
-	return "", err
+	return sentence, nil
 }
 
 // localPolicy is a policy for the client's mounts.

@@ -43,7 +43,7 @@ func policySteps(ctx context.Context, c *Client, cfg SetupConfig) ([]Step, error
 // appRoleSettings are those of the gateway's role. A token lives an hour and is renewed for a
 // day; then the gateway logs in again.
 func appRoleSettings(policy string) map[string]any {
-	return map[string]any{"token_policies": policy, "token_ttl": "1h", "token_max_ttl": "24h", "token_no_default_policy": true}
+	return map[string]any{"token_policies": policy, "token_ttl": "1h", "token_max_ttl": "24h", "token_no_default_policy": true, "bind_secret_id": true}
 }
 
 func appRoleSteps(ctx context.Context, c *Client, cfg SetupConfig) ([]Step, error) {
@@ -69,6 +69,8 @@ func appRoleSteps(ctx context.Context, c *Client, cfg SetupConfig) ([]Step, erro
 		role.State, role.Detail = StateDiffers, fmt.Sprintf("its policies are %v, and not %s alone", there["token_policies"], cfg.GatewayPolicy)
 	case there["token_no_default_policy"] != true:
 		role.State, role.Detail = StateDiffers, "it gets the policy default besides"
+	case there["bind_secret_id"] != true:
+		role.State, role.Detail = StateDiffers, "it lets in without a secret id"
 	}
 	steps := []Step{method, role}
 	for _, file := range []struct {
@@ -145,34 +147,4 @@ func writeSecretFile(path, text string) error {
 		return err
 	}
 	return os.Link(file.Name(), path)
-}
-
-// contentSteps are what KV must hold before a gateway starts.
-func contentSteps(ctx context.Context, c *Client, _ SetupConfig) ([]Step, error) {
-	var anything map[string]any
-	var steps []Step
-	for _, want := range []struct {
-		what, path string
-		make       func(context.Context) error
-	}{
-		{"digest keys, the first one", PathDigestKeys, func(ctx context.Context) error {
-			_, err := NewDigestKeys(c, nil).Ensure(ctx)
-			return err
-		}},
-		{"authority for people's certificates", PathCA, func(ctx context.Context) error {
-			_, err := EnsureAuthority(ctx, c, false)
-			return err
-		}},
-	} {
-		step := Step{What: fmt.Sprintf("%s, at %s/%s", want.what, c.kv, want.path), State: StateGood, do: want.make}
-		_, err := c.get(ctx, planning, want.path, &anything)
-		switch kind := kindOf(err); {
-		case kind == KindMissing, kind == KindForbidden: // forbidden: there is no such mount yet
-			step.State = StateMissing
-		case err != nil:
-			return nil, err
-		}
-		steps = append(steps, step)
-	}
-	return steps, nil
 }

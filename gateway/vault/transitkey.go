@@ -179,14 +179,16 @@ func (k *transitKey) diagnoseVersion(ctx context.Context, doing string, version 
 // diagnose says why OpenBao did not use the key, by what it says about it. version 0 means the
 // latest. What is no refusal of the key is given back as it is.
 func (k *transitKey) diagnose(ctx context.Context, doing string, version int, made int64, err error) error {
-	if kind := kindOf(err); kind != KindMalformed && kind != KindMissing {
+	kind := kindOf(err)
+	if kind != KindMalformed && kind != KindMissing && kind != KindForbidden {
 		return err
 	}
+	// A key that is missing shows as forbidden where using it would make it.
 	info, asked := k.info(ctx, doing)
-	if asked != nil {
-		if kindOf(asked) == KindKeyMissing {
-			return asked
-		}
+	switch {
+	case kindOf(asked) == KindKeyMissing:
+		return asked
+	case asked != nil, kind == KindForbidden:
 		return err
 	}
 	about := func(class error, kind Kind, format string, args ...any) error {

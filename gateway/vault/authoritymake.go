@@ -1,0 +1,99 @@
+package vault
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// EnsureAuthority makes the authority when there is none, for operators; made is whether it
+// did. rotate makes a new one in any case: under a new version of the key, with the present one
+// trusted beside it until the next rotation or DropPrevious. A process that ends after the key
+// was given its new version and before the certificate is written leaves the present authority
+// as it was. The error is an *Error.
+func EnsureAuthority(ctx context.Context, c *Client, rotate bool) (made bool, err error) {
+	key := newTransitKey(c, CAKey)
+	file, over, err := readCA(ctx, c)
+	switch kind := kindOf(err); {
+	case err == nil && !rotate:
+		return false, nil
+	case err != nil && kind != KindMissing:
+		return false, err
+	}
+	if rotate {
+		if _, err := c.write(ctx, makingCA, c.transit+"/keys/"+CAKey+"/rotate", nil); err != nil {
+			return false, err
+		}
+	}
+	info, err := key.info(ctx, makingCA)
+	if err != nil {
+		return false, err
+	}
+	text, err := selfSigned(ctx, key, info)
+	if err != nil {
+		return false, err
+	}
+	_, err = c.put(ctx, makingCA, PathCA, caFile{Current: text, KeyVersion: info.latest, Previous: file.Current}, over)
+	if kindOf(err) == KindMoved && over == 0 {
+		if _, _, again := readCA(ctx, c); again == nil && !rotate {
+			return false, nil // somebody else made it in between
+		}
+		return false, refused(makingCA, KindMissing, err, "the authority at %s/%s was deleted: bring it back (bao kv undelete -mount=%s -versions=N %s), or remove it for good (bao kv metadata delete) and run setup again", c.kv, PathCA, c.kv, PathCA)
+	}
+	return err == nil, err
+}
+
+// readCA reads what KV holds of the authority, and refuses what is none.
+func readCA(ctx context.Context, c *Client) (file caFile, version int, err error) {
+	if version, err = c.get(ctx, makingCA, PathCA, &file); err != nil {
+		return caFile{}, 0, err
+	}
+	if _, _, err := file.parse(); err != nil {
+		return caFile{}, 0, refused(makingCA, KindMalformed, err, "what is at %s/%s is no authority: %v", c.kv, PathCA, err)
+	}
+	return file, version, nil
+}
+
+// DropPrevious stops trusting the authority before the current one, for operators; dropped is
+// whether there was one. The error is an *Error.
+func DropPrevious(ctx context.Context, c *Client) (dropped bool, err error) {
+	file, over, err := readCA(ctx, c)
+	if err != nil || file.Previous == "" {
+		return false, err
+	}
+	file.Previous = ""
+	_, err = c.put(ctx, makingCA, PathCA, file, over)
+	return err == nil, err
+}
+
+// selfSigned makes the authority's certificate under the latest version of the key, as PEM.
+func selfSigned(ctx context.Context, key *transitKey, info keyInfo) (string, error) {
+	block, _ := pem.Decode([]byte(info.publicKeys[info.latest]))
+	if block == nil {
+		return "", refused(makingCA, KindMalformed, nil, "OpenBao gives no public key for %s", key.at(info.latest))
+	}
+	public, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return "", refused(makingCA, KindMalformed, err, "OpenBao gives no public key for %s", key.at(info.latest))
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return "", err
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: fmt.Sprintf("Bronzeward people v%d", info.latest)},
+		NotBefore: now.Add(-backdated), NotAfter: now.Add(caLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, &transitSigner{ctx: ctx, key: key, version: info.latest, public: public})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", makingCA, err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
+}
