@@ -28,5 +28,6 @@
 // PostgreSQL is trusted to keep what it acknowledged and to be the clock; who can
 // change it as a superuser can change what is decided. Nodes are not trusted: their
 // answers are recorded as theirs. Callers are not trusted before identity, and only
-// for what policy gives them afterwards.
+// for what policy gives them afterwards. A listed load balancer is trusted to say which
+// address a client has (balancers.go); nobody else can.
 package gateway

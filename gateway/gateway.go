@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -75,6 +76,9 @@ type Config struct {
 	Sealer  Sealer
 	Changes Changes
 	Limits  Limits
+	// ProxySources are the load balancers whose PROXY protocol header is required and believed;
+	// default none. Whoever connects from there can say to be any address.
+	ProxySources []netip.Prefix
 	// Instance names this process in entries, attempts and metrics.
 	Instance string
 	// TransportDeadline is how long a sent apply may go without an answer; default 30 s.
@@ -136,13 +140,14 @@ type Gateway struct {
 	verifyDeadline    time.Duration
 	receiveWithin     time.Duration
 
-	server     *grpc.Server
-	sessions   *sessions
-	perAddress *buckets
-	connsLimit int
-	perCaller  *buckets
-	metrics    *Metrics
-	log        *slog.Logger
+	server       *grpc.Server
+	sessions     *sessions
+	perAddress   *buckets
+	connsLimit   int
+	proxySources []netip.Prefix
+	perCaller    *buckets
+	metrics      *Metrics
+	log          *slog.Logger
 
 	reader *facts.Reader
 	laws   laws
@@ -168,6 +173,7 @@ func New(cfg Config) (*Gateway, error) {
 		sessions:          newSessions(limits.StreamsPerCaller),
 		perAddress:        newBuckets(limits.CallsPerSecondPerAddress, time.Now),
 		connsLimit:        limits.ConnectionsPerAddress,
+		proxySources:      cfg.ProxySources,
 		perCaller:         newBuckets(limits.CallsPerSecond, time.Now),
 		metrics:           NewMetrics(cfg.Registry),
 		log:               cfg.Logger,

@@ -102,7 +102,8 @@ func (g *Gateway) Allow(address string, who identity.Caller) bool {
 	return false
 }
 
-// Limit bounds the connections one address may hold, for the HTTP door's listener.
+// Limit bounds the connections one address may hold, for the HTTP door's listener. Behind a
+// listed load balancer the address is the one its header names, here and in all that follows.
 func (g *Gateway) Limit(l net.Listener) net.Listener {
-	return limitConnections(l, g.connsLimit, func() { g.metrics.limited.WithLabelValues("connections").Inc() })
+	return limitConnections(g.behind(l), g.connsLimit, func() { g.metrics.limited.WithLabelValues("connections").Inc() })
 }

@@ -14,6 +14,7 @@ type Metrics struct {
 	decisions *prometheus.CounterVec
 	attempts  *prometheus.CounterVec
 	limited   *prometheus.CounterVec
+	headers   *prometheus.CounterVec
 	rounds    prometheus.Histogram
 	waiting   prometheus.Gauge
 }
@@ -55,6 +56,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "bronzeward_limited_calls_total", Help: "Calls turned away by a limit, by limit.",
 		}, []string{"limit"}),
+		headers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "bronzeward_proxy_headers_total", Help: "Connections of listed load balancers, by what became of their PROXY protocol header.",
+		}, []string{"result"}),
 		rounds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "bronzeward_apply_rounds", Help: "How often one apply was judged because something moved meanwhile.",
 			Buckets: []float64{1, 2, 3},
@@ -63,6 +67,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.waiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "bronzeward_changes_waiting", Help: "Changes that wait for an approval, in the whole installation.",
 	})
-	reg.MustRegister(m.calls, m.seconds, m.decisions, m.attempts, m.limited, m.rounds, m.waiting)
+	reg.MustRegister(m.calls, m.seconds, m.decisions, m.attempts, m.limited, m.headers, m.rounds, m.waiting)
 	return m
 }

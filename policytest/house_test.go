@@ -49,6 +49,7 @@ var doors = map[string][]string{
 	"github.com/lestrrat-go/jwx":                {"gateway/identity"},
 	"github.com/openbao/openbao":                {"gateway/vault"},
 	"github.com/gorilla/mux":                    {"gateway/httpapi"},
+	"github.com/pires/go-proxyproto":            {"gateway"},
 	"github.com/standard-webhooks":              {"gateway/notify"},
 	"github.com/alecthomas/kong":                {"cmd/bronzeward"},
 	"gopkg.in/yaml":                             {},

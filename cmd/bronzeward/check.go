@@ -58,6 +58,7 @@ func (c *Config) problems() []error {
 	if c.TLS.MinVersion != "1.2" && c.TLS.MinVersion != "1.3" {
 		bad("tls.min_version", "%q is neither 1.2 nor 1.3", c.TLS.MinVersion)
 	}
+	c.proxyProblems(bad)
 	for _, d := range []struct{ key, value string }{
 		{"database.url", c.Database.URL}, {"database.owner_url", c.Database.OwnerURL}, {"database.auditor_url", c.Database.AuditorURL},
 	} {

@@ -22,20 +22,21 @@ type Config struct {
 	Listen string `yaml:"listen"`
 	// HTTPListen serves the HTTP API, /healthz, /readyz and /metrics, over TLS with the same
 	// certificate; default 0.0.0.0:9443.
-	HTTPListen string         `yaml:"http_listen"`
-	TLS        TLSConfig      `yaml:"tls"`
-	Database   DatabaseConfig `yaml:"database"`
-	Identity   IdentityConfig `yaml:"identity"`
-	OpenBao    OpenBaoConfig  `yaml:"openbao"`
-	Talos      TalosConfig    `yaml:"talos"`
-	Digest     DigestConfig   `yaml:"digest"`
-	Apply      ApplyConfig    `yaml:"apply"`
-	Changes    ChangesConfig  `yaml:"changes"`
-	Seal       SealConfig     `yaml:"seal"`
-	Notify     NotifyConfig   `yaml:"notify"`
-	Limits     LimitsConfig   `yaml:"limits"`
-	Policy     PolicyConfig   `yaml:"policy"`
-	Log        LogConfig      `yaml:"log"`
+	HTTPListen    string         `yaml:"http_listen"`
+	TLS           TLSConfig      `yaml:"tls"`
+	ProxyProtocol ProxyConfig    `yaml:"proxy_protocol"`
+	Database      DatabaseConfig `yaml:"database"`
+	Identity      IdentityConfig `yaml:"identity"`
+	OpenBao       OpenBaoConfig  `yaml:"openbao"`
+	Talos         TalosConfig    `yaml:"talos"`
+	Digest        DigestConfig   `yaml:"digest"`
+	Apply         ApplyConfig    `yaml:"apply"`
+	Changes       ChangesConfig  `yaml:"changes"`
+	Seal          SealConfig     `yaml:"seal"`
+	Notify        NotifyConfig   `yaml:"notify"`
+	Limits        LimitsConfig   `yaml:"limits"`
+	Policy        PolicyConfig   `yaml:"policy"`
+	Log           LogConfig      `yaml:"log"`
 
 	folder string // where the file lies
 }

@@ -72,6 +72,11 @@ func TestOneProblemOfAConfiguration(t *testing.T) {
 		"an unknown digest":       {"{keys_file: keys-development.json}", "{scheme: md5}", `digest.scheme: "md5" is neither`},
 		"a negative limit":        {"instance: g1\n", "instance: g1\nlimits: {calls_per_second: -3}\n", "limits.calls_per_second: -3 is not between"},
 		"no number for a limit":   {"instance: g1\n", "instance: g1\nlimits: {calls_per_second: .nan}\n", "limits.calls_per_second: NaN is not between"},
+		"a balancer by its name":  {"instance: g1\n", "instance: g1\nproxy_protocol: {sources: [10.0.0.1, lb.example]}\n", `proxy_protocol.sources[1]: "lb.example" is neither an address nor a prefix`},
+		"everybody a balancer":    {"instance: g1\n", "instance: g1\nproxy_protocol: {sources: ['::/0']}\n", "proxy_protocol.sources[0]: is everybody"},
+		"a balancer's own bits":   {"instance: g1\n", "instance: g1\nproxy_protocol: {sources: [10.0.0.9/28]}\n", "write 10.0.0.0/28, or 10.0.0.9 for that one address"},
+		"a balancer on a link":    {"instance: g1\n", "instance: g1\nproxy_protocol: {sources: ['fe80::1%eth0']}\n", "has a zone"},
+		"IPv4 written as IPv6":    {"instance: g1\n", "instance: g1\nproxy_protocol: {sources: ['::ffff:10.0.0.0/120']}\n", "write the IPv4 prefix"},
 		"much time for a policy":  {"instance: g1\n", "instance: g1\npolicy: {budget: 1h}\n", "policy.budget: 1h0m0s is not between"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,6 +89,21 @@ func TestOneProblemOfAConfiguration(t *testing.T) {
 				t.Errorf("got %v, want %q", err, row.want)
 			}
 		})
+	}
+}
+
+func TestSourcesOfAHeaderAreComparedAsAddresses(t *testing.T) {
+	folder, text := goodConfig(t)
+	cfg, err := loadConfig(writeConfig(t, folder, text+"proxy_protocol: {sources: [10.0.0.7, '::ffff:10.0.0.8', 10.1.0.0/28, '2001:db8::/64']}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range cfg.proxySources() {
+		got = append(got, p.String())
+	}
+	if diff := cmp.Diff([]string{"10.0.0.7/32", "10.0.0.8/32", "10.1.0.0/28", "2001:db8::/64"}, got); diff != "" {
+		t.Errorf("sources (-want +got):\n%s", diff)
 	}
 }
 

@@ -82,6 +82,7 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 			CallsPerSecond: cfg.Limits.CallsPerSecond, StreamsPerCaller: cfg.Limits.StreamsPerCaller,
 			CallsPerSecondPerAddress: cfg.Limits.CallsPerSecondPerAddress, ConnectionsPerAddress: cfg.Limits.ConnectionsPerAddress,
 		},
+		ProxySources:      cfg.proxySources(),
 		TransportDeadline: cfg.Apply.TransportDeadline, VerifyDeadline: cfg.Apply.VerifyDeadline,
 		Registry: registry, Logger: log,
 	})
