@@ -216,3 +216,9 @@ func TestANewVersionDoesNotEndAnApplyUnderWay(t *testing.T) {
 		t.Errorf("%d applies", len(applies))
 	}
 }
+
+func (c *credentialStore) drop(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.by, name)
+}

@@ -94,7 +94,7 @@ func TestOneUsableCredentialMakesAReplicaReady(t *testing.T) {
 	check([]readyCredential{{cluster, ends(cluster, 1), 1}}, "")
 
 	source.put(t, "other", 5)
-	delete(source.by, cluster)
+	source.drop(cluster)
 	check([]readyCredential{{cluster, "", 0}, {"other", ends("other", 5), 5}}, "",
 		"there is no Talos credential of cluster lab; put a good one in: bronzeward openbao put-credential --cluster lab")
 

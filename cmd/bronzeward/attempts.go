@@ -196,7 +196,7 @@ func (v attemptView) fields() [][2]string {
 		{"on disk read back", v.ReadPersistent},
 		{"opened", stamp(&v.OpenedAt)},
 		{"gateway", v.Instance},
-		{"credential", credential},
+		{"talos credential", credential},
 		{"closed", stamp(v.ClosedAt)},
 		{"closed by", v.ClosedBy},
 		{"landed", landed},

@@ -108,6 +108,7 @@ func TestActsOnMachinesAskForWhatTheirFlagsSay(t *testing.T) {
 func TestTheRestOfAHouseIsShown(t *testing.T) {
 	s := newStub(t)
 	unresolved := attempt(oneChange(), api.AttemptStateUnresolved)
+	unresolved.CredentialVersion = new(int64(4))
 	s.on("GET /attempts", gives(http.StatusOK, api.AttemptList{Items: []api.Attempt{unresolved}, Next: "c2"}))
 	s.on("GET /attempts/"+attemptA, gives(http.StatusOK, unresolved))
 	settled := attempt(oneChange(), api.AttemptStateAccounted)

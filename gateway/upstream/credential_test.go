@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -367,6 +368,11 @@ func TestWhyThereIsNoCredentialIsTold(t *testing.T) {
 			_, _, err := pool.Reach(ctxFor(t), target)
 			_, err2 := pool.Conn(ctxFor(t), target)
 
+			// All addresses would say the same: it is said once.
+			if got := strings.Count(err.Error(), "Talos credential of cluster lab"); got != 1 {
+				t.Errorf("said %d times: %v", got, err)
+			}
+
 			for _, err := range []error{err, err2} {
 				var caller interface{ ForCaller() string }
 				if !errors.As(err, &caller) || caller.ForCaller() != row.says || strings.Contains(caller.ForCaller(), "secret") {
@@ -387,6 +393,30 @@ func TestWhyThereIsNoCredentialIsTold(t *testing.T) {
 	if n.accepted.Load() != 0 {
 		t.Error("the node was dialled")
 	}
+}
+
+// A certificate that was good when it was taken is not shown after its end.
+func TestACredentialEndsWhileItIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPKI(t)
+		source := &held{by: map[string]Credential{"lab": credentialOf(t, p, 1)}}
+		pool := poolOf(t, source)
+		leaf := source.by["lab"].Certificate.Leaf
+
+		_, err := pool.credential(ctxFor(t), "lab")
+		must(t, err)
+
+		time.Sleep(time.Until(leaf.NotAfter)) // the bubble's time
+
+		_, err = pool.credential(ctxFor(t), "lab")
+		must(t, err)
+
+		time.Sleep(time.Second)
+
+		if _, err := pool.credential(ctxFor(t), "lab"); reasonOf(err) != ReasonExpired {
+			t.Errorf("after its end: %v", err)
+		}
+	})
 }
 
 func TestACredentialThatComesBackIsUsedAgain(t *testing.T) {

@@ -12,6 +12,16 @@
 // second time. It carries the Evidence, the apply and, while it lives, the read-back,
 // so the machine that was judged is the machine that is written to.
 //
+// # Whose credential
+//
+// Target.Cluster says which credential is shown and which CA the machine must prove itself
+// by; TLS 1.3 shows ours only after the machine has proven itself, so a machine of one
+// cluster never sees another's. The source is asked for every call and answers from memory.
+// A new version takes new connections: streams over the old one go on for
+// Config.RetireAfter, a SendingConn ends with the one it began with and says which.
+// A credential that can do more than speak for others, or that comes with a key which is not
+// its own, is not used; see CheckCredential. Without a usable one nothing is dialled.
+//
 // # At most one sending
 //
 // gRPC retries a request by itself when the server says it has not looked at it
