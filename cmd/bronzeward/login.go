@@ -23,7 +23,7 @@ type loginCmd struct {
 	NoBrowser   bool   `help:"Open no browser; the address to open is printed in any case."`
 	Issuer      string `placeholder:"URL" help:"The issuer to log in at; default the gateway's."`
 	ClientID    string `name:"client-id" placeholder:"ID" help:"The client at the issuer; default the gateway's."`
-	IssuerCA    string `name:"issuer-ca" placeholder:"FILE" help:"CA certificates that vouch for the issuer; default the system's."`
+	IssuerCA    string `name:"issuer-ca" env:"BRONZEWARD_ISSUER_CA" placeholder:"FILE" help:"CA certificates that vouch for the issuer; default the system's."`
 	RedirectURI string `name:"redirect-uri" placeholder:"URI" help:"Where the browser comes back, for issuers that must know it: http://127.0.0.1[:PORT]/PATH; default a port and path nobody can guess."`
 
 	Lifetime time.Duration `placeholder:"DURATION" help:"How long the certificate is to be good, such as 4h; default and most the gateway's."`
@@ -163,7 +163,7 @@ func (r *loginRun) inTheWay() error {
 
 // clockWarning tells a person whose clock is wrong, because what else fails by it does not.
 func (r *loginRun) clockWarning() {
-	behind := r.now.Sub(time.Now())
+	behind := time.Until(r.now)
 	way := "behind"
 	if behind < 0 {
 		behind, way = -behind, "ahead of"
