@@ -13,10 +13,15 @@ import (
 // clientFlags say which gateway a command asks, and who asks. Flags come before the
 // environment, and both before the client file.
 type clientFlags struct {
-	Server   string `group:"server" env:"BRONZEWARD_SERVER" placeholder:"URL" help:"The gateway's HTTP address, such as https://gate.example:9443."`
-	ServerCA string `group:"server" name:"server-ca" env:"BRONZEWARD_SERVER_CA" placeholder:"FILE" help:"CA certificates that vouch for the gateway; default the system's."`
+	serverFlags
 
 	credentialFlags `group:"server"`
+}
+
+// serverFlags say which gateway is asked.
+type serverFlags struct {
+	Server   string `group:"server" env:"BRONZEWARD_SERVER" placeholder:"URL" help:"The gateway's HTTP address, such as https://gate.example:9443."`
+	ServerCA string `group:"server" name:"server-ca" env:"BRONZEWARD_SERVER_CA" placeholder:"FILE" help:"CA certificates that vouch for the gateway; default the system's."`
 }
 
 // clientSettings is what flags, environment and client file come to.
@@ -25,8 +30,9 @@ type clientSettings struct {
 	certificate, key, tokenFile, token string
 	// file is where the client file is, or would be; empty without a home.
 	file string
-	// from says where the credential was named, for a person whose credential is refused.
-	from string
+	// from says where the credential was named, for a person whose credential is refused;
+	// made says it whole for one that was not named but got in this run.
+	from, made string
 }
 
 // settings reads the client file and lays environment and flags over it. The credential is
@@ -70,6 +76,9 @@ func (s *clientSettings) hasCredential() bool {
 
 // shown says which credential was shown, never what is in it.
 func (s *clientSettings) shown() string {
+	if s.made != "" {
+		return s.made
+	}
 	var parts []string
 	if s.certificate != "" {
 		parts = append(parts, "the certificate in "+s.certificate)

@@ -48,18 +48,25 @@ func readClientFile() (clientFile, string, error) {
 	if err != nil {
 		return f, path, usageError{fmt.Errorf("reading the client file: %w", err)}
 	}
+	f, err = parseClientFile(raw, path)
+	return f, path, err
+}
+
+// parseClientFile reads what is in the file at path.
+func parseClientFile(raw []byte, path string) (clientFile, error) {
+	var f clientFile
 	if len(bytes.TrimSpace(raw)) == 0 {
-		return f, path, nil
+		return f, nil
 	}
-	if err := yaml.Load(raw, &f, yaml.WithKnownFields(true), yaml.WithUniqueKeys(true)); err != nil {
-		return f, path, usageError{fmt.Errorf("%s: %w", path, clientFileProblems(err))}
+	if err := yaml.Load(raw, &f, yaml.WithKnownFields(true), yaml.WithUniqueKeys(true)); err != nil && !commentsOnly(raw) {
+		return f, usageError{fmt.Errorf("%s: %w", path, clientFileProblems(err))}
 	}
 	for _, name := range []*string{&f.ServerCA, &f.Certificate, &f.Key, &f.TokenFile} {
 		if *name != "" && !filepath.IsAbs(*name) {
 			*name = filepath.Join(filepath.Dir(path), *name)
 		}
 	}
-	return f, path, nil
+	return f, nil
 }
 
 // clientFileProblems says what the YAML library found, in words and with lines.

@@ -23,11 +23,13 @@ type console struct {
 	// pause is between two tries of a request and two looks at something; zero takes the
 	// default of each.
 	pause time.Duration
+	// browse opens an address in the person's browser; null when there is none to open.
+	browse func(address string) error
 }
 
 // processConsole is this process's own.
 func processConsole() console {
-	c := console{in: os.Stdin, out: os.Stdout, errOut: os.Stderr}
+	c := console{in: os.Stdin, out: os.Stdout, errOut: os.Stderr, browse: browser()}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		c.terminal = os.Stderr
 		c.interactive = term.IsTerminal(int(os.Stdin.Fd()))

@@ -23,6 +23,8 @@ type cli struct {
 	Attempts  attemptsCmd  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
 	Notices   noticesCmd   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
 
+	Login      loginCmd      `cmd:"" group:"people" help:"Get a certificate for yourself, and set talosctl and bronzeward up with it."`
+	Logout     logoutCmd     `cmd:"" group:"people" help:"Remove what login wrote."`
 	Identities identitiesCmd `cmd:"" group:"people" help:"Revoke people for good." aliases:"identity"`
 	Whoami     whoamiCmd     `cmd:"" group:"people" help:"Say who you are to the gateway."`
 

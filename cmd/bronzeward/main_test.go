@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,7 +24,8 @@ func TestMain(m *testing.M) {
 	}
 	nowhere, err := os.MkdirTemp("", "bronzeward-test-")
 	if err == nil {
-		err = os.Setenv("XDG_CONFIG_HOME", nowhere)
+		err = errors.Join(os.Setenv("XDG_CONFIG_HOME", nowhere), os.Setenv("XDG_STATE_HOME", filepath.Join(nowhere, "state")),
+			os.Setenv("TALOS_HOME", filepath.Join(nowhere, "talos")), os.Unsetenv("TALOSCONFIG"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -37,9 +37,28 @@ func spokePlainly(err error) bool {
 	return strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
+// peer is a server that a command asks, in the words that tell a person about it.
+type peer struct {
+	// where is its address.
+	where string
+	// trust says how its CA is given, address what to look at when the address may be wrong.
+	trust, address string
+	// shown is the credential it was shown; empty for none.
+	shown string
+	// tries is how often it was asked.
+	tries int
+}
+
 // explain says why the gateway could not be asked, and what to do.
 func (s *asker) explain(err error) error {
-	where := s.settings.server
+	return peer{
+		where: s.settings.server, trust: fmt.Sprintf("--server-ca FILE, BRONZEWARD_SERVER_CA or `server_ca` in %s", s.clientFile()),
+		address: "is that the gateway's http_listen address?", shown: s.settings.shown(), tries: mostTries,
+	}.explain(err)
+}
+
+// explain says why a server could not be asked, and what to do.
+func (p peer) explain(err error) error {
 	var (
 		usage     usageError
 		authority x509.UnknownAuthorityError
@@ -54,22 +73,30 @@ func (s *asker) explain(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &authority):
-		return usageError{fmt.Errorf("the certificate of %s is signed by nobody that is trusted here (%s): give the CA that signed it with --server-ca FILE, BRONZEWARD_SERVER_CA or `server_ca` in %s",
-			where, issuerOf(authority.Cert), s.clientFile())}
+		return usageError{fmt.Errorf("the certificate of %s is signed by nobody that is trusted here (%s): give the CA that signed it with %s",
+			p.where, issuerOf(authority.Cert), p.trust)}
 	case errors.As(err, &host):
-		return usageError{fmt.Errorf("the certificate of %s is for another name (%s): name the gateway as its certificate does", where, names(host.Certificate))}
+		return usageError{fmt.Errorf("the certificate of %s is for another name (%s): name it as its certificate does", p.where, names(host.Certificate))}
 	case errors.As(err, &invalid):
-		return unavailableError{fmt.Errorf("the certificate of %s is not good: %w", where, err)}
+		return unavailableError{fmt.Errorf("the certificate of %s is not good: %w", p.where, err)}
 	case errors.As(err, &plain), spokePlainly(err):
-		return usageError{fmt.Errorf("%s does not speak TLS: is that the gateway's http_listen address?", where)}
+		return usageError{fmt.Errorf("%s does not speak TLS: %s", p.where, p.address)}
 	case refusedByPeer(err):
-		return deniedError{fmt.Errorf("%s refused the connection in the TLS handshake (%w); you showed %s", where, errors.Unwrap(opError(err)), s.settings.shown())}
+		said := fmt.Errorf("%s refused the connection in the TLS handshake (%w)", p.where, errors.Unwrap(opError(err)))
+		if p.shown != "" {
+			said = fmt.Errorf("%w; you showed %s", said, p.shown)
+		}
+		return deniedError{said}
 	case errors.As(err, &name) && name.IsNotFound:
-		return usageError{fmt.Errorf("the name in %s is not known: %w", where, name)}
+		return usageError{fmt.Errorf("the name in %s is not known: %w", p.where, name)}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return unavailableError{fmt.Errorf("nothing listens at %s (%d tries): is the gateway up, and is that its http_listen address?", where, mostTries)}
+		tries := ""
+		if p.tries > 1 {
+			tries = fmt.Sprintf(" (%d tries)", p.tries)
+		}
+		return unavailableError{fmt.Errorf("nothing listens at %s%s: is it up, and %s", p.where, tries, p.address)}
 	}
-	return unavailableError{fmt.Errorf("asking %s: %w", where, err)}
+	return unavailableError{fmt.Errorf("asking %s: %w", p.where, err)}
 }
 
 func (s *asker) clientFile() string {

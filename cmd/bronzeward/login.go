@@ -1,0 +1,257 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"bronzeward/gateway/httpapi/api"
+)
+
+// loginCmd gets a person a credential and writes it to where talosctl and this program look
+// for one.
+type loginCmd struct {
+	serverFlags
+
+	Device      bool   `xor:"way" help:"Log in with a browser on another computer: a code is shown to enter there."`
+	JWT         string `xor:"way" name:"jwt" placeholder:"FILE|-" help:"Use a token you have, from a file or standard input; BRONZEWARD_TOKEN holds one too. No certificate is asked for."`
+	NoBrowser   bool   `help:"Open no browser; the address to open is printed in any case."`
+	Issuer      string `placeholder:"URL" help:"The issuer to log in at; default the gateway's."`
+	ClientID    string `name:"client-id" placeholder:"ID" help:"The client at the issuer; default the gateway's."`
+	IssuerCA    string `name:"issuer-ca" env:"BRONZEWARD_ISSUER_CA" placeholder:"FILE" help:"CA certificates that vouch for the issuer; default the system's."`
+	RedirectURI string `name:"redirect-uri" placeholder:"URI" help:"Where the browser comes back, for issuers that must know it: http://127.0.0.1[:PORT]/PATH; default a port and path nobody can guess."`
+
+	Lifetime time.Duration `placeholder:"DURATION" help:"How long the certificate is to be good, such as 4h; default and most the gateway's."`
+	Timeout  time.Duration `default:"10m" help:"How long to wait for you in the browser."`
+
+	Talosconfig string   `env:"TALOSCONFIG" placeholder:"FILE" help:"The talosconfig to write into; default ~/.talos/config."`
+	Context     string   `placeholder:"NAME" help:"The context to write; default the cluster's name."`
+	Cluster     string   `placeholder:"NAME" help:"Only this cluster of the gateway's; default all, a context each."`
+	Endpoint    []string `placeholder:"HOST:PORT" help:"Where talosctl is pointed; default what the gateway says."`
+	SetCurrent  bool     `help:"Make this the current context and gateway, whatever they are now."`
+	Overwrite   bool     `help:"Replace a context of the same name that no login wrote."`
+}
+
+// loginRun is one login.
+type loginRun struct {
+	*loginCmd
+	*globals
+	asker       *asker
+	file        clientFile
+	offer       loginOffer
+	contexts    []talosContext
+	talosconfig string
+	folder      loginFolder
+	// now is the gateway's clock.
+	now time.Time
+}
+
+// loginCredential is what a login got: a certificate and its key, or a token.
+type loginCredential struct {
+	identity loginIdentity
+	until    time.Time
+	// certificate and key, PEM.
+	certificate, key []byte
+	serial, entry    string
+	// token, and the file of the person's it was read from; empty when there is none that stays.
+	token, tokenFile string
+}
+
+func (l *loginCmd) Run(ctx context.Context, g *globals) error {
+	r, err := l.prepare(ctx, g)
+	if err != nil {
+		return err
+	}
+	defer r.asker.client.CloseIdleConnections()
+	r.clockWarning()
+	var got loginCredential
+	if source := l.tokenSource(); source != "" {
+		got, err = r.takeToken(ctx, source)
+	} else {
+		got, err = r.takeCertificate(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return r.write(ctx, got)
+}
+
+// tokenSource says where a token is that the person has: a file, - for standard input, or
+// tokenVariable. Empty when one must be got.
+func (l *loginCmd) tokenSource() string {
+	switch {
+	case l.JWT != "":
+		return l.JWT
+	case !l.Device && strings.TrimSpace(os.Getenv(tokenVariable)) != "":
+		return tokenVariable
+	}
+	return ""
+}
+
+// tokenVariable holds a token.
+const tokenVariable = "BRONZEWARD_TOKEN"
+
+// prepare asks the gateway how people log in, and looks at the files that will be written:
+// what is in the way is said before anybody goes to a browser. Nothing is written.
+func (l *loginCmd) prepare(ctx context.Context, g *globals) (*loginRun, error) {
+	file, path, err := readClientFile()
+	if err != nil {
+		return nil, err
+	}
+	if l.Lifetime < 0 || l.Lifetime%time.Second != 0 || l.Timeout <= 0 {
+		return nil, usageError{errors.New("--lifetime is whole seconds, and --timeout is above zero")}
+	}
+	settings := clientSettings{server: cmp.Or(l.Server, file.Server), serverCA: cmp.Or(l.ServerCA, file.ServerCA), file: path, made: "no credential"}
+	if settings.server == "" {
+		return nil, usageError{fmt.Errorf("no gateway is named: give --server https://HOST:PORT, set BRONZEWARD_SERVER, or write `server: https://HOST:PORT` into %s", cmp.Or(path, "client.yaml"))}
+	}
+	if settings.server, err = serverURL(settings.server); err != nil {
+		return nil, usageError{err}
+	}
+	var ca []byte
+	if settings.serverCA != "" {
+		if settings.serverCA, err = filepath.Abs(settings.serverCA); err != nil {
+			return nil, usageError{fmt.Errorf("reading the gateway's CA (--server-ca): %w", err)}
+		}
+		if ca, err = os.ReadFile(settings.serverCA); err != nil {
+			return nil, usageError{fmt.Errorf("reading the gateway's CA (--server-ca): %w", err)}
+		}
+	}
+	r := &loginRun{loginCmd: l, globals: g, file: file}
+	if r.folder, err = loginFolderOf(settings.server); err != nil {
+		return nil, err
+	}
+	if r.talosconfig, err = talosconfigPath(l.Talosconfig); err != nil {
+		return nil, err
+	}
+	if r.asker, err = newAsker(settings, g); err != nil {
+		return nil, err
+	}
+	offer, said, err := r.asker.offer(ctx)
+	var none noOfferError
+	if err != nil && (l.tokenSource() == "" || !errors.As(err, &none)) {
+		return nil, err
+	}
+	r.offer, r.now = offer, said.now
+	endpoints, err := l.endpointsOf(offer, settings.server)
+	if err != nil {
+		return nil, err
+	}
+	if r.contexts, err = l.contextsOf(offer.Clusters, endpoints, ca); err != nil {
+		return nil, err
+	}
+	return r, r.inTheWay()
+}
+
+// inTheWay looks at the files without writing.
+func (r *loginRun) inTheWay() error {
+	old, err := readOwn(r.talosconfig)
+	if err != nil {
+		return err
+	}
+	if _, _, err := mergeTalosconfig(old, r.contexts, r.SetCurrent, r.Overwrite); err != nil {
+		return usageError{fmt.Errorf("%s: %w", r.talosconfig, err)}
+	}
+	_, err = readOwn(r.asker.settings.file)
+	return err
+}
+
+// clockWarning tells a person whose clock is wrong, because what else fails by it does not.
+func (r *loginRun) clockWarning() {
+	behind := time.Until(r.now)
+	way := "behind"
+	if behind < 0 {
+		behind, way = -behind, "ahead of"
+	}
+	if behind > mostSkew {
+		fmt.Fprintf(r.errOut, "warning: your clock is %s %s the gateway's; times below are the gateway's\n", span(behind), way)
+	}
+}
+
+// takeCertificate has the person log in at an issuer, and the gateway sign a certificate for
+// a key made here.
+func (r *loginRun) takeCertificate(ctx context.Context) (loginCredential, error) {
+	from, err := r.issuerOf(r.offer, r.asker.settings.server)
+	if err != nil {
+		return loginCredential{}, err
+	}
+	is, err := openIssuer(ctx, from, r.IssuerCA)
+	if err != nil {
+		return loginCredential{}, err
+	}
+	defer is.close()
+	token, said, err := r.atIssuer(ctx, is)
+	if err != nil {
+		return loginCredential{}, err
+	}
+	key, keyPEM, csr, err := newKey()
+	if err != nil {
+		return loginCredential{}, err
+	}
+	got, answered, err := ask[issuedCertificate](ctx, r.asker.showing(token, "the token that this login got from "+is.Issuer), "POST", "/certificates",
+		newCertificate{CSR: string(csr), LifetimeSeconds: int64(r.Lifetime / time.Second)})
+	if err != nil {
+		return loginCredential{}, said.clockHint(err, answered.now)
+	}
+	chain, err := checkChain([]byte(got.Certificate), key.Public(), certificatePerson{said.issuer, said.subject}, answered.now)
+	if err != nil {
+		return loginCredential{}, deniedError{fmt.Errorf("what %s gave as your certificate is not taken: %w; nothing was written", r.asker.settings.server, err)}
+	}
+	if got.Identity.Issuer != said.issuer || got.Identity.Subject != said.subject {
+		return loginCredential{}, deniedError{fmt.Errorf("%s took you for somebody else than your token names; nothing was written", r.asker.settings.server)}
+	}
+	if len(got.Identity.Groups) == 0 {
+		fmt.Fprintf(r.errOut, "warning: your token names no group, so the law gives you no role: ask who runs %s to put your groups into it\n", is.Issuer)
+	}
+	return loginCredential{
+		identity: got.Identity, until: chain[0].NotAfter, certificate: encodeChain(chain), key: keyPEM,
+		serial: fmt.Sprintf("%x", chain[0].SerialNumber), entry: got.Entry,
+	}, nil
+}
+
+// atIssuer gets a token, and says what is in it.
+func (r *loginRun) atIssuer(ctx context.Context, is *issuer) (string, claims, error) {
+	if r.Device {
+		got, err := r.byDevice(ctx, r.globals, is)
+		if err != nil {
+			return "", claims{}, err
+		}
+		return is.tokenOf(got, "")
+	}
+	got, nonce, err := r.byCode(ctx, r.globals, is)
+	if err != nil {
+		return "", claims{}, err
+	}
+	return is.tokenOf(got, nonce)
+}
+
+// takeToken uses a token that the person has, once the gateway has taken it.
+func (r *loginRun) takeToken(ctx context.Context, source string) (loginCredential, error) {
+	if r.Lifetime != 0 {
+		return loginCredential{}, usageError{errors.New("--lifetime is for a certificate, and a token has its own")}
+	}
+	token, said, file, err := r.readToken(source)
+	if err != nil {
+		return loginCredential{}, err
+	}
+	if !said.ends.IsZero() && !r.now.Before(said.ends) {
+		return loginCredential{}, deniedError{fmt.Errorf("the token in %s ended %s ago, at %s: get a new one from %s", source, span(r.now.Sub(said.ends)), stamp(&said.ends), ascii(clip(said.issuer, mostQuoted)))}
+	}
+	me, answered, err := ask[api.Caller](ctx, r.asker.showing(token, "the token in "+source), "GET", "/whoami", nil)
+	if err != nil {
+		return loginCredential{}, said.clockHint(err, answered.now)
+	}
+	if len(me.Groups) == 0 {
+		fmt.Fprintf(r.errOut, "warning: your token names no group, so the law gives you no role: ask who runs %s to put your groups into it\n", ascii(clip(me.Issuer, mostQuoted)))
+	}
+	until := said.ends
+	if until.IsZero() || !me.ProofEnds.IsZero() && me.ProofEnds.Before(until) {
+		until = me.ProofEnds
+	}
+	return loginCredential{identity: identityOf(me), until: until, token: token, tokenFile: file}, nil
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	clientconfig "github.com/siderolabs/talos/pkg/machinery/client/config"
+
+	"bronzeward/fixtures/idp"
+)
+
+func (w *loginWorld) talosconfigOf(t *testing.T) *clientconfig.Config {
+	t.Helper()
+	read, err := clientconfig.FromString(readFile(t, w.talosconfig))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+func TestLoginByBrowserSetsTalosctlAndBronzewardUp(t *testing.T) {
+	w := newLoginWorld(t)
+	got := w.login(t, "olga")
+	if got.code != exitOK {
+		t.Fatalf("code %d\n%s%s", got.code, got.out, got.errOut)
+	}
+	out := strings.ReplaceAll(strings.ReplaceAll(got.out, filepath.Dir(w.config), "HOME"), w.idp.Issuer(), "ISSUER")
+	out = regexp.MustCompile(`until [-0-9]+ [:0-9]+ UTC`).ReplaceAllString(out, "until TIME")
+	want := `you are olga of ISSUER, in talos-operators, by a certificate good until TIME (for 8h) (decision ` + stubDecision + `)
+  talosctl    context lab in HOME/talos/config
+  bronzeward  HOME/config/bronzeward/client.yaml
+try: talosctl -n MACHINE version
+`
+	if out = strings.Replace(out, "(for 7h)", "(for 8h)", 1); out != want {
+		t.Errorf("it says\n%s\nwant\n%s", out, want)
+	}
+	if !strings.Contains(got.errOut, w.idp.Issuer()+"/authorize?") {
+		t.Errorf("the address is not printed:\n%s", got.errOut)
+	}
+
+	there := w.talosconfigOf(t)
+	lab := there.Contexts["lab"]
+	if there.Context != "lab" || lab == nil || strings.Join(lab.Endpoints, ",") != "gate.example:50000" || lab.Cluster != "lab" || lab.Auth.Basic != nil {
+		t.Fatalf("the talosconfig is\n%s", readFile(t, w.talosconfig))
+	}
+	var parts [3][]byte
+	for i, text := range []string{lab.CA, lab.Crt, lab.Key} {
+		var err error
+		if parts[i], err = base64.StdEncoding.DecodeString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if string(parts[0]) != readFile(t, w.ca) {
+		t.Error("ca is not the gateway's")
+	}
+	pair, err := tls.X509KeyPair(parts[1], parts[2])
+	if err != nil || len(pair.Certificate) != 2 || pair.Leaf.Subject.CommonName != "olga" {
+		t.Errorf("certificate and key: %v", err)
+	}
+	for _, file := range []string{w.talosconfig, filepath.Join(w.config, "bronzeward", "client.yaml")} {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", file, info.Mode(), err)
+		}
+		if info, err := os.Stat(filepath.Dir(file)); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("the folder of %s: %v, %v", file, info.Mode(), err)
+		}
+	}
+
+	// No more steps: the other commands ask as her, without flags and environment.
+	t.Setenv("BRONZEWARD_SERVER", "")
+	t.Setenv("BRONZEWARD_SERVER_CA", "")
+	me := runProgram(t, "whoami", "-o", "json")
+	if me.code != exitOK || !strings.Contains(me.out, `"subject": "olga"`) || !strings.Contains(me.out, `"proof": "certificate"`) {
+		t.Errorf("whoami: code %d\n%s%s", me.code, me.out, me.errOut)
+	}
+	// Nor does the next login need any.
+	if again := runAt(t.Context(), console{browse: w.browserOf(t, "olga", nil)}, "login", "--issuer-ca", w.issuerCA); again.code != exitOK {
+		t.Errorf("a second login: code %d\n%s", again.code, again.errOut)
+	}
+	if key := w.talosconfigOf(t).Contexts["lab"].Key; key == lab.Key {
+		t.Error("a second login has the first one's key")
+	}
+}
+
+func TestTheKeyDoesNotLeave(t *testing.T) {
+	w := newLoginWorld(t)
+	if got := w.login(t, "olga"); got.code != exitOK {
+		t.Fatalf("code %d\n%s", got.code, got.errOut)
+	}
+	key, err := base64.StdEncoding.DecodeString(w.talosconfigOf(t).Contexts["lab"].Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range w.requests() {
+		if strings.Contains(r.body, "PRIVATE") || strings.Contains(r.body, strings.Split(string(key), "\n")[1]) {
+			t.Errorf("%s %s holds a private key", r.method, r.path)
+		}
+		if signed := r.header.Get("Authorization") != ""; signed != (r.path == "/certificates") {
+			t.Errorf("%s %s: a token is shown: %v", r.method, r.path, signed)
+		}
+	}
+}
+
+func TestLoginInJSONHoldsNoSecret(t *testing.T) {
+	w := newLoginWorld(t)
+	got := w.login(t, "olga", "-o", "json", "--lifetime", "90m")
+	var v loginView
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || got.code != exitOK {
+		t.Fatalf("code %d, %v\n%s%s", got.code, err, got.out, got.errOut)
+	}
+	if v.Server != w.URL || v.Proof != "certificate" || v.Identity.Subject != "olga" || v.Serial != "5eed" || v.Decision != stubDecision || v.CurrentContext != "lab" || v.ClientFile == "" {
+		t.Errorf("it says %+v", v)
+	}
+	if seen := w.requests(); !strings.Contains(seen[len(seen)-1].body, `"lifetime_seconds":5400`) {
+		t.Errorf("the lifetime is not asked for: %s", seen[len(seen)-1].body)
+	}
+	key := strings.Split(readFile(t, v.File), "-----BEGIN PRIVATE KEY-----\n")[1][:40]
+	if strings.Contains(got.out+got.errOut, key) || strings.Contains(got.out+got.errOut, "eyJ") {
+		t.Errorf("a secret is printed:\n%s%s", got.out, got.errOut)
+	}
+}
+
+// watcher hands what is written to a function.
+type watcher struct{ see func(string) }
+
+func (w watcher) Write(raw []byte) (int, error) {
+	w.see(string(raw))
+	return len(raw), nil
+}
+
+func TestLoginByDevice(t *testing.T) {
+	for name, row := range map[string]struct {
+		settle func(s *idp.Server, code string) error
+		code   int
+		want   string
+	}{
+		"yes": {func(s *idp.Server, code string) error { return s.ApproveDevice(code, "ada") }, exitOK, "you are ada of "},
+		"no":  {func(s *idp.Server, code string) error { return s.DenyDevice(code) }, exitDenied, "was refused at the issuer "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newLoginWorld(t)
+			var said strings.Builder
+			code := run(t.Context(), []string{"login", "--device", "--issuer-ca", w.issuerCA}, console{in: strings.NewReader(""), out: &said, errOut: watcher{func(text string) {
+				said.WriteString(text)
+				if at := regexp.MustCompile(`(?m)^    ([A-Z2-7]{4}-[A-Z2-7]{4})$`).FindStringSubmatch(text); at != nil {
+					if err := row.settle(w.idp, at[1]); err != nil {
+						t.Error(err)
+					}
+				}
+			}}})
+			if code != row.code || !strings.Contains(said.String(), row.want) || !strings.Contains(said.String(), w.idp.Issuer()+"/device\n") {
+				t.Errorf("code %d, want %d and %q:\n%s", code, row.code, row.want, said.String())
+			}
+		})
+	}
+}
+
+func TestLoginWithATokenOneHas(t *testing.T) {
+	for name, source := range map[string]string{"a file": "file", "standard input": "-", "the environment": ""} {
+		t.Run(name, func(t *testing.T) {
+			w := newLoginWorld(t)
+			token, err := w.idp.Token("bot-ci")
+			if err != nil {
+				t.Fatal(err)
+			}
+			args, at, kept := []string{"login"}, console{}, filepath.Join(w.state, "bronzeward", "logins")
+			switch source {
+			case "file":
+				kept = writeFile(t, filepath.Join(t.TempDir(), "token"), token+"\n")
+				args = append(args, "--jwt", kept)
+			case "-":
+				args, at.in = append(args, "--jwt", "-"), strings.NewReader(token)
+			default:
+				t.Setenv("BRONZEWARD_TOKEN", token)
+			}
+			got := runAt(t.Context(), at, args...)
+			if got.code != exitOK || !strings.Contains(got.out, "you are bot-ci of ") || !strings.Contains(got.out, "by a token good until ") || strings.Contains(got.out+got.errOut, token) {
+				t.Fatalf("code %d\n%s%s", got.code, got.out, got.errOut)
+			}
+			lab := w.talosconfigOf(t).Contexts["lab"]
+			if lab.Auth.Basic == nil || lab.Auth.Basic.Password != token || lab.Auth.Basic.Username != "bot-ci" || lab.Crt != "" || lab.Key != "" {
+				t.Errorf("the context is\n%s", readFile(t, w.talosconfig))
+			}
+			t.Setenv("BRONZEWARD_TOKEN", "")
+			if client := readFile(t, filepath.Join(w.config, "bronzeward", "client.yaml")); !strings.Contains(client, "token_file: "+kept) {
+				t.Errorf("the client file is\n%s", client)
+			}
+			if me := runProgram(t, "whoami"); me.code != exitOK || !strings.Contains(me.out, "bot-ci") {
+				t.Errorf("whoami: code %d\n%s", me.code, me.errOut)
+			}
+			// A certificate takes its place, and nothing of it stays.
+			if got := w.login(t, "olga"); got.code != exitOK {
+				t.Fatalf("code %d\n%s", got.code, got.errOut)
+			}
+			for _, file := range []string{w.talosconfig, filepath.Join(w.config, "bronzeward", "client.yaml")} {
+				if text := readFile(t, file); strings.Contains(text, token) || strings.Contains(text, "token_file") {
+					t.Errorf("%s still holds the token:\n%s", file, text)
+				}
+			}
+		})
+	}
+}
+
+func TestEachClusterHasAContextAndTheCurrentOneStays(t *testing.T) {
+	w := newLoginWorld(t)
+	w.offers = func(o *loginOffer) { o.Clusters = []string{"lab", "shop"} }
+	writeFile(t, w.talosconfig, "# mine\ncontext: home\ncontexts:\n    home: # do not touch\n        endpoints: [10.0.0.1]\n        future: {a: 1}\n        crt: aG9tZQ==\n")
+	got := w.login(t, "olga")
+	if got.code != exitOK || !strings.Contains(got.out, "contexts lab, shop in ") || !strings.Contains(got.out, "the current one stays home") || !strings.Contains(got.out, "try: talosctl --context lab -n MACHINE version") {
+		t.Fatalf("code %d\n%s%s", got.code, got.out, got.errOut)
+	}
+	text := readFile(t, w.talosconfig)
+	if !strings.HasPrefix(text, "# mine\ncontext: home\ncontexts:\n    home: # do not touch\n        endpoints: [10.0.0.1]\n        future: {a: 1}\n        crt: aG9tZQ==\n    lab:\n") {
+		t.Errorf("what was there did not stay:\n%s", text)
+	}
+	for _, name := range []string{"lab", "shop"} {
+		if c := w.talosconfigOf(t).Contexts[name]; c == nil || c.Cluster != name {
+			t.Errorf("context %s: %+v", name, c)
+		}
+	}
+	if got := w.login(t, "olga", "--cluster", "shop", "--context", "x", "--set-current"); got.code != exitOK || w.talosconfigOf(t).Context != "x" || w.talosconfigOf(t).Contexts["x"].Cluster != "shop" {
+		t.Errorf("code %d\n%s", got.code, got.errOut)
+	}
+	for want, args := range map[string][]string{
+		"--context names one context": {"--context", "x"}, `has no cluster "moon"`: {"--cluster", "moon"}, `is not HOST or HOST:PORT`: {"--endpoint", "a:b:c"},
+	} {
+		if got := w.login(t, "olga", args...); got.code != exitUsage || !strings.Contains(got.errOut, want) {
+			t.Errorf("%v: code %d, want %q\n%s", args, got.code, want, got.errOut)
+		}
+	}
+}
+
+func TestTheBrowserComesBackWhereTheIssuerKnowsIt(t *testing.T) {
+	w := newLoginWorld(t)
+	var redirect string
+	at := console{browse: w.browserOf(t, "olga", func(back *url.URL) { redirect = back.Scheme + "://" + back.Hostname() + back.Path })}
+	got := runAt(t.Context(), at, "login", "--issuer-ca", w.issuerCA, "--redirect-uri", "http://127.0.0.1/callback")
+	if got.code != exitOK || redirect != "http://127.0.0.1/callback" {
+		t.Errorf("code %d, back to %s\n%s", got.code, redirect, got.errOut)
+	}
+	for _, bad := range []string{"https://127.0.0.1/x", "http://evil.example/x", "http://127.0.0.1/x?y", "http://me@127.0.0.1/x", "http://10.0.0.1/"} {
+		if got := w.login(t, "olga", "--redirect-uri", bad); got.code != exitUsage || !strings.Contains(got.errOut, "--redirect-uri") {
+			t.Errorf("%s: code %d\n%s", bad, got.code, got.errOut)
+		}
+	}
+}
