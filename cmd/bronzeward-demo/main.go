@@ -19,6 +19,7 @@ const usage = `usage: bronzeward-demo [command]
   (none)          start everything, print what to try, run until Ctrl-C
   script          run the five commands of the demo, check each, and end
   scenario NAME   run one scenario (S0, S1) and end; "all" runs all
+  leakscan        run a story with secrets in it, and search everything it leaves for them
   node …          run one fake Talos node as a process of its own
   bench …         measure, side by side: direct, a bare proxy, Bronzeward (-h lists flags)
   bench-proxy …   run the bare proxy as a process of its own
@@ -51,6 +52,8 @@ func run(ctx context.Context, args []string) int {
 			name = args[1]
 		}
 		err = scenarios(ctx, name)
+	case "leakscan":
+		err = leakscanCommand(ctx)
 	case "node":
 		return talosd.Main(args[1:])
 	case "bench":

@@ -1,0 +1,366 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/siderolabs/talos/pkg/machinery/api/machine"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"bronzeward/fixtures/idp"
+	"bronzeward/fixtures/leakscan"
+	"bronzeward/fixtures/talosd"
+	"bronzeward/gateway/facts"
+)
+
+// story is everything that is done with secrets.
+func (l *leak) story(ctx context.Context) error {
+	if _, err := l.w.StartGateway(ctx, "gateway-1"); err != nil {
+		return err
+	}
+	if err := l.takeSecrets(); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"the demo", l.demo},
+		{"tokens", l.tokens},
+		{"configurations that are refused", l.refused},
+		{"texts that are no configuration", l.broken},
+		{"every kind of document", l.documents},
+		{"nodes that quote secrets", l.quoted},
+		{"a law that allows, and says all it sees", l.permissive},
+		{"changes", l.captured},
+		{"machines that drift", l.drifted},
+		{"credentials that cannot be used", l.unusable},
+		{"questions", l.questions},
+		{"a gateway that dies", l.dies},
+	} {
+		began := time.Now()
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		fmt.Printf("  %-42s %s\n", step.what, time.Since(began).Round(10*time.Millisecond))
+	}
+	return l.canaries.Err()
+}
+
+// talosctl runs it and keeps what it printed, whatever became of it.
+func (l *leak) talosctl(ctx context.Context, person string, args ...string) (string, error) {
+	out, err := l.w.Talosctl(ctx, person, args...)
+	return out, errors.Join(ctx.Err(), l.tell(inTalosctl, strings.Join(args, " "), fmt.Sprint(out, "\n", err)))
+}
+
+// command runs bronzeward and keeps what it printed, whatever became of it.
+func (l *leak) command(ctx context.Context, person string, args ...string) (string, error) {
+	out, err := l.w.Bronzeward(ctx, person, args...)
+	return out, errors.Join(ctx.Err(), l.tell(inCommand, strings.Join(args, " "), fmt.Sprint(out, "\n", err)))
+}
+
+// apply applies a text to a worker for real and as a dry run, and gives what the real one said.
+func (l *leak) apply(ctx context.Context, text []byte) (string, error) {
+	path, err := l.send(text)
+	if err != nil {
+		return "", err
+	}
+	if _, err := l.talosctl(ctx, "olga", "-n", "worker-1", "apply-config", "--mode=no-reboot", "--dry-run", "-f", path); err != nil {
+		return "", err
+	}
+	return l.talosctl(ctx, "olga", "-n", "worker-1", "apply-config", "--mode=no-reboot", "-f", path)
+}
+
+// demo runs the demo's own commands. What an operator may read, secrets and all, is not kept.
+func (l *leak) demo(ctx context.Context) error {
+	if err := writeExamples(l.w); err != nil {
+		return err
+	}
+	var v seen
+	for _, s := range steps(l.w) {
+		out, err := s.run(ctx, l.w, v)
+		if err != nil {
+			return err
+		}
+		v.look(out)
+		if slices.Contains(s.args, "machineconfig") && !s.fails {
+			continue
+		}
+		kind := inTalosctl
+		if s.tool == "bronzeward" {
+			kind = inCommand
+		}
+		if err := l.tell(kind, s.says, out); err != nil {
+			return err
+		}
+	}
+	l.changes = append(l.changes, v.change)
+	return nil
+}
+
+// tokens shows good and bad tokens to both doors, in the places they belong and in others.
+func (l *leak) tokens(ctx context.Context) error {
+	texts := map[string]string{}
+	for name, options := range map[string][]idp.Option{
+		"good": nil, "expired": {idp.At(time.Now().Add(-time.Hour))}, "for others": {idp.Audience("others")},
+		"too long": {idp.Life(48 * time.Hour)}, "of no group": {idp.Groups()},
+	} {
+		token, err := l.token("olga", options...)
+		if err != nil {
+			return err
+		}
+		texts[name] = token
+	}
+	texts["a password"] = l.canaries.Awkward("a password that is no token")
+	texts["a text"] = l.canaries.Text("a text that is no token")
+	var all errgroup.Group
+	n := 0
+	for name, token := range texts {
+		n++
+		path, err := l.w.WriteTokenTalosconfig(fmt.Sprintf("olga-%d", n), token)
+		if err != nil {
+			return err
+		}
+		all.Go(func() error {
+			_, err := l.talosctl(ctx, "olga", "--talosconfig", path, "-n", "worker-1", "version", "--short")
+			return errors.Join(err, l.shown(ctx, name, token))
+		})
+	}
+	return all.Wait()
+}
+
+// refused are good configurations that the shipped law refuses.
+func (l *leak) refused(ctx context.Context) error {
+	text, err := l.canaries.Worker("refused")
+	if err != nil {
+		return err
+	}
+	if _, err := l.apply(ctx, text); err != nil {
+		return err
+	}
+	path, err := l.send(text)
+	if err != nil {
+		return err
+	}
+	patch := fmt.Sprintf(`{"machine":{"env":{"PATCHED":%q}}}`, l.canaries.Words("a patch"))
+	if _, err := l.send([]byte(patch)); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"-n", "worker-1", "apply-config", "--mode=reboot", "-f", path},
+		{"-n", "controlplane-1", "apply-config", "--mode=no-reboot", "-f", path},
+		{"-n", "worker-1,worker-2", "apply-config", "--mode=no-reboot", "-f", path},
+		{"-n", "worker-1", "patch", "machineconfig", "--mode=no-reboot", "-p", patch},
+	} {
+		if _, err := l.talosctl(ctx, "olga", args...); err != nil {
+			return err
+		}
+	}
+	if _, err := l.talosctl(ctx, "vera", "-n", "worker-1", "apply-config", "--mode=no-reboot", "-f", path); err != nil {
+		return err
+	}
+	if _, err := l.talosctl(ctx, "vera", "-n", "worker-1", "get", "machineconfig", "-o", "yaml"); err != nil {
+		return err
+	}
+	control, _ := l.w.Nodes["controlplane-1"].Active()
+	if _, err := l.apply(ctx, control); err != nil {
+		return err
+	}
+	_, err = l.command(ctx, "olga", "changes", "submit", "-n", "worker-1", "-f", path)
+	return err
+}
+
+// broken are texts that cannot be read, each with a secret in the place that is wrong.
+func (l *leak) broken(ctx context.Context) error {
+	active, _ := l.w.Nodes["worker-1"].Active()
+	c := func(name string) string { return l.canaries.Words("broken: " + name) }
+	under := func(text string) string {
+		return strings.Replace(string(active), "\nmachine:\n", "\nmachine:\n"+text, 1)
+	}
+	for _, text := range []string{
+		"password: [" + c("no YAML"),
+		c("a scalar"),
+		"- " + c("a list"),
+		under("    " + c("a key that is no field") + ": x\n"),
+		under("    install: " + c("a text for a record") + "\n"),
+		under("    certSANs: {" + c("a record for a list") + ": 1}\n"),
+		under("    sysctls: {a: *" + c("an alias") + "}\n"),
+		under("    sysctls: {a: !!binary " + c("a tag") + "}\n"),
+		under("    sysctls: {a: !" + c("a tag's name") + " x}\n"),
+		under("    sysctls: {a: \"" + c("a quoted text that does not end") + "\n"),
+		under("    sysctls: {" + c("a key twice") + ": 1}\n    sysctls: {b: 2}\n"),
+		under("    acceptedCAs: [{crt: " + c("a certificate that is no base64") + "}]\n"),
+		under("    network: {interfaces: [{interface: eth0, addresses: [" + c("an address") + "]}]}\n"),
+		strings.Replace(string(active), "endpoint: https://10.5.0.2:6443", "endpoint: \"https://u:"+c("an endpoint")+"@[bad:%zz\"", 1),
+		strings.Replace(string(active), "type: worker", "type: "+c("a machine type"), 1),
+		strings.Replace(string(active), "debug: false", "debug: "+c("a text for a truth"), 1),
+		string(active) + "---\napiVersion: v1alpha1\nkind: " + c("a kind of document") + "\n",
+		string(active) + "---\napiVersion: " + c("an apiVersion") + "\nkind: HostnameConfig\n",
+		string(active) + "---\napiVersion: v1alpha1\nkind: WireguardConfig\nname: wg.2\nprivateKey: " + c("a key that is no key") + "\n",
+		string(active) + "---\napiVersion: v1alpha1\nkind: KmsgLogConfig\nname: out\nurl: \"tcp://u:" + c("a URL") + "@[bad\"\n",
+		string(active) + "---\napiVersion: v1alpha1\nkind: RegistryAuthConfig\nname: r\npassword: " + c("a password without a user") + "\n",
+		string(active) + "---\napiVersion: v1alpha1\nkind: EnvironmentConfig\nvariables: [" + c("a list for a map") + "]\n",
+		under("    files: [{content: " + c("a file's permissions") + ", permissions: x" + c("no number") + ", path: /a, op: create}]\n"),
+		under("    kubelet: {extraArgs: {" + c("a flag") + ": [{x: 1}]}}\n"),
+		"\x00" + c("behind a NUL"), "\xff\xfe" + c("behind no UTF-8"), "\t" + c("behind a tab") + ": x\n",
+	} {
+		if err := l.oneApply(ctx, "olga", []byte(text), false); err != nil {
+			return err
+		}
+		if err := l.post(ctx, "olga", "/changes", []byte(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// documents applies every kind of document with a secret in every field.
+func (l *leak) documents(ctx context.Context) error {
+	active, _ := l.w.Nodes["worker-2"].Active()
+	for _, kind := range facts.DocumentKinds() {
+		text, err := l.canaries.Document(kind)
+		if err != nil {
+			return err
+		}
+		if kind != leakscan.MainDocument {
+			text = append(append(active[:len(active):len(active)], "---\n"...), text...)
+		}
+		for _, dry := range []bool{true, false} {
+			if err := l.oneApply(ctx, "olga", text, dry); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// oneApply sends one request straight to the gateway, and keeps what comes back.
+func (l *leak) oneApply(ctx context.Context, person string, text []byte, dry bool) error {
+	if _, err := l.send(text); err != nil {
+		return err
+	}
+	request, err := proto.Marshal(&machine.ApplyConfigurationRequest{Data: text, Mode: machine.ApplyConfigurationRequest_NO_REBOOT, DryRun: dry})
+	if err != nil {
+		return err
+	}
+	return l.oneRequest(ctx, person, talosd.MethodApply, request, "nodes", "worker-1")
+}
+
+func (l *leak) oneRequest(ctx context.Context, person, method string, request []byte, md ...string) error {
+	conf, err := l.w.ClientTLS(person)
+	if err != nil {
+		return err
+	}
+	conn, err := dial(l.w.Endpoint, conf)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var head, tail metadata.MD
+	var answer []byte
+	err = conn.Invoke(metadata.AppendToOutgoingContext(ctx, md...), method, &request, &answer, grpcHeader(&head), grpcTrailer(&tail))
+	return l.tell(inGRPC, method, fmt.Sprintf("%v\n%v\n%v\n%s", err, head, tail, append(answer, status.Convert(err).Proto().String()...)))
+}
+
+// quoted are nodes that answer with the configuration they were sent and the one they have.
+func (l *leak) quoted(ctx context.Context) error {
+	active, _ := l.w.Nodes["worker-1"].Active()
+	asked := []byte(annotated(string(active), l.canaries.Words("quoted by a node")))
+	for _, fault := range []talosd.Fault{
+		{Kind: talosd.ErrorBefore, Code: uint32(codes.InvalidArgument), Message: "cannot unmarshal at line 3 of\n" + string(asked) + "\nnot\n" + string(active), DryRuns: true},
+		{Kind: talosd.ErrorBefore, Code: uint32(codes.Internal), Message: fmt.Sprintf("%q is not %q", asked, active), DryRuns: true},
+		{Kind: talosd.ErrorBefore, Method: "/cosi.resource.State/Get", Code: uint32(codes.Internal), Message: "reading: " + string(active), Times: 3},
+	} {
+		if err := l.w.Nodes["worker-1"].Fault(fault); err != nil {
+			return err
+		}
+		if err := l.oneApply(ctx, "olga", asked, true); err != nil {
+			return err
+		}
+		l.w.Nodes["worker-1"].ClearFaults()
+	}
+	return nil
+}
+
+var noteLine = regexp.MustCompile(`(?m)^        example\.com/note: .*$`)
+
+// annotated is a configuration with another annotation, which a node takes without a reboot.
+func annotated(text, value string) string {
+	return noteLine.ReplaceAllLiteralString(text, "        example.com/note: "+value)
+}
+
+// permissive makes a law live that lets every configuration through with one approval, and
+// writes the whole of what it sees into its warnings: that is what the author of a policy can
+// make it say at worst.
+func (l *leak) permissive(ctx context.Context) error {
+	folder := filepath.Join(l.w.PolicyDir(), "bronzeward")
+	rules := ""
+	for _, name := range []string{"config.rego", "keys.rego", "meanings.rego"} {
+		text, err := os.ReadFile(filepath.Join(folder, "rules", "config", name))
+		if err != nil {
+			return err
+		}
+		rules += string(text)
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "data.yaml"))
+	if err != nil {
+		return err
+	}
+	ladder := "ladder:\n  BW-MODE-009: warn\n  BW-SAY-001: warn\n"
+	for _, code := range lawCode.FindAllStringSubmatch(rules, -1) {
+		if code[1] > "BW-CONFIG-004" { // the first ones are about what cannot be read; no law may let that through
+			ladder += "  " + code[1] + ": warn\n"
+		}
+	}
+	if strings.Count(ladder, "\n") < 20 {
+		return errors.New("the shipped law has another shape than this story edits: no codes of configurations")
+	}
+	data = []byte(oldLadder.ReplaceAllLiteralString(string(data), ladder))
+	for path, text := range map[string]string{"data.yaml": string(data), "rules/say/say.rego": sayingLaw} {
+		path = filepath.Join(folder, filepath.FromSlash(path))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			return err
+		}
+	}
+	// Tests of the shipped law do not expect it.
+	for _, test := range []string{"admission/decision_test.rego", "rules/config/config_test.rego", "rules/config/keys_test.rego"} {
+		if err := os.Remove(filepath.Join(folder, filepath.FromSlash(test))); err != nil {
+			return err
+		}
+	}
+	_, err = l.w.Bronzeward(ctx, "sven", "policy", "activate", l.w.PolicyDir())
+	return err
+}
+
+var (
+	lawCode   = regexp.MustCompile(`code: (BW-CONFIG-[0-9]+)`)
+	oldLadder = regexp.MustCompile(`(?m)^ladder:\n(  .*\n)*`)
+)
+
+const sayingLaw = `package bronzeward.rules.say
+
+# METADATA
+# title: say
+# description: The whole input, in pieces as long as a message may be.
+# custom:
+#   code: BW-SAY-001
+#   hint: ""
+deny contains {"code": "BW-SAY-001", "message": substring(text, part * 1500, 1500), "hint": ""} if {
+	input.call.class == "apply"
+	text := json.marshal(input)
+	some part in numbers.range(0, min({99, floor(count(text) / 1500)}))
+}
+`
