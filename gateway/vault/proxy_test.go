@@ -1,18 +1,17 @@
 package vault
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
-
-	"crypto/tls"
-	"crypto/x509"
-	"os"
 )
 
 // proxy stands in front of a real server and spoils some of what passes.
