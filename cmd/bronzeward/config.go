@@ -26,6 +26,7 @@ type Config struct {
 	TLS        TLSConfig      `yaml:"tls"`
 	Database   DatabaseConfig `yaml:"database"`
 	Identity   IdentityConfig `yaml:"identity"`
+	Login      LoginConfig    `yaml:"login"`
 	Talos      TalosConfig    `yaml:"talos"`
 	Digest     DigestConfig   `yaml:"digest"`
 	Apply      ApplyConfig    `yaml:"apply"`
@@ -71,6 +72,9 @@ type IdentityConfig struct {
 	ClockSkew time.Duration `yaml:"clock_skew"`
 	// MaxTokenLifetime a token may have from iat to exp; default 15m.
 	MaxTokenLifetime time.Duration `yaml:"max_token_lifetime"`
+	// CertificateLifetime is the most a certificate issued to a person may last; default 8h, at
+	// most 24h. The law may grant less.
+	CertificateLifetime time.Duration `yaml:"certificate_lifetime"`
 	// Deny refuses people before any row is read, and survives a restore.
 	Deny []DenyConfig `yaml:"deny"`
 }
@@ -79,6 +83,8 @@ type IdentityConfig struct {
 type IssuerConfig struct {
 	Issuer   string   `yaml:"issuer"`
 	Audience []string `yaml:"audience"`
+	// ClientID is what people's logins name themselves to this issuer; default the first audience.
+	ClientID string `yaml:"client_id"`
 	// JWKSURL skips discovery when set.
 	JWKSURL string `yaml:"jwks_url"`
 	// CA is a PEM file that verifies the issuer's own certificate; default the system's.

@@ -22,6 +22,7 @@ type cli struct {
 	Machines  machinesCmd  `cmd:"" group:"changes" help:"Add, observe and pin machines." aliases:"machine"`
 	Attempts  attemptsCmd  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
 	Notices   noticesCmd   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
+	Digest    digestCmd    `cmd:"" group:"changes" help:"Compute the configuration digest of a file, or compare it with one."`
 
 	Identities identitiesCmd `cmd:"" group:"people" help:"Revoke people for good." aliases:"identity"`
 	Whoami     whoamiCmd     `cmd:"" group:"people" help:"Say who you are to the gateway."`
@@ -32,6 +33,8 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" group:"house" help:"Run the gateway."`
 	Migrate migrateCmd `cmd:"" group:"house" help:"Create or update the database schema."`
 	Config  configCmd  `cmd:"" group:"house" help:"Check the configuration file."`
+
+	DigestKeys digestKeysCmd `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
 
 	Completion kongcompletion.Completion `cmd:"" group:"other" help:"Print a shell completion script."`
 	Version    versionCmd                `cmd:"" group:"other" help:"Print versions."`

@@ -92,6 +92,7 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 	}
 	acts := &gateway.Acts{
 		Store: store, Judge: engine, Upstream: pool, Digester: digester, Gate: gw, Book: book, Instance: cfg.Instance, Told: httpapi.Decided,
+		CertificateLifetime: cfg.Identity.CertificateLifetime,
 	}
 	house := rooms{gw: gw, acts: acts, store: store, who: who, digester: digester, registry: registry, log: log, stopping: ctx.Done()}
 	server, err := cfg.newWeb(house, certificate)
