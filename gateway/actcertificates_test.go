@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 
 	"bronzeward/fixtures/faults"
@@ -163,7 +164,12 @@ func TestACertificateLastsAsLongAsAllAgree(t *testing.T) {
 	hours := func(text string) policy.File {
 		return policy.File{Path: "bronzeward/api/data.yaml", Body: []byte("certificates: {hours: " + text + "}\n")}
 	}
-	for _, row := range []struct {
+	var (
+		h   *house
+		ca  *authority
+		was string
+	)
+	for i, row := range []struct {
 		name       string
 		law        string
 		configured time.Duration
@@ -179,14 +185,16 @@ func TestACertificateLastsAsLongAsAllAgree(t *testing.T) {
 		{"more configured than there is", "24", 48 * time.Hour, 48 * time.Hour, 24 * time.Hour},
 		{"the law grants less", "1", 12 * time.Hour, 0, time.Hour},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			h, ca := issuing(t, func(s *setup) {
+		if i == 0 || row.law != was {
+			h, ca = issuing(t, func(s *setup) {
 				s.workers = 0
 				if row.law != "" {
 					s.law = sync.OnceValues(func() (law, error) { return newLaw(hours(row.law)) })
 				}
 			})
+			was = row.law
+		}
+		t.Run(row.name, func(t *testing.T) {
 			a := h.issues(ca)
 			a.CertificateLifetime = row.configured
 			before := must(h.store.Refresh(context.Background(), 0))(t).Now()
@@ -219,45 +227,51 @@ func TestWhoGetsNoCertificate(t *testing.T) {
 	old := func(by *Actor) { by.Caller.Proof, by.Caller.CertificateGroups = identity.ProofBoth, true }
 	nothing := func(by *Actor) { by.Caller.Proof = "" }
 	careless := carelessAct(`, "certificate_hours": 8`)
+	var (
+		h  *house
+		ca *authority
+	)
 	for _, row := range []struct {
 		name, who string
-		law       func() (law, error)
+		law       func() (law, error) // null is that of the row before
 		change    func(*Actor)
 		code      string // empty gets one
 	}{
 		{"a token", "vera", shippedLaw, nil, ""},
-		{"both", "vera", shippedLaw, both, ""},
-		{"automation", "bot-ci", shippedLaw, nil, ""},
-		{"a certificate alone", "vera", shippedLaw, certificate, "BW-ACT-009"},
-		{"both, with the certificate's groups", "vera", shippedLaw, old, "BW-INVARIANT-020"},
-		{"nobody in any group", "mallory", shippedLaw, nil, "BW-ACT-003"},
-		{"a proof that has ended", "vera", shippedLaw, func(by *Actor) { by.Caller.ProofEnds = time.Now().Add(-time.Hour) }, "BW-ACT-005"},
+		{"both", "vera", nil, both, ""},
+		{"automation", "bot-ci", nil, nil, ""},
+		{"a certificate alone", "vera", nil, certificate, "BW-ACT-009"},
+		{"both, with the certificate's groups", "vera", nil, old, "BW-INVARIANT-020"},
+		{"nobody in any group", "mallory", nil, nil, "BW-ACT-003"},
+		{"a proof that has ended", "vera", nil, func(by *Actor) { by.Caller.ProofEnds = time.Now().Add(-time.Hour) }, "BW-ACT-005"},
 		{"whoever, under a careless law", "mallory", careless, nil, ""},
-		{"a certificate alone, under a careless law", "vera", careless, certificate, "BW-INVARIANT-020"},
-		{"groups of a certificate, under a careless law", "vera", careless, old, "BW-INVARIANT-020"},
-		{"no proof, under a careless law", "vera", careless, nothing, "BW-INVARIANT-020"},
+		{"a certificate alone, under a careless law", "vera", nil, certificate, "BW-INVARIANT-020"},
+		{"groups of a certificate, under a careless law", "vera", nil, old, "BW-INVARIANT-020"},
+		{"no proof, under a careless law", "vera", nil, nothing, "BW-INVARIANT-020"},
 		{"no hours, under a careless law", "vera", carelessAct(""), nil, policy.CodeMalformed},
 		{"hours that are none, under a careless law", "vera", carelessAct(`, "certificate_hours": 25`), nil, policy.CodeMalformed},
 	} {
+		if row.law != nil {
+			h, ca = issuing(t, func(s *setup) { s.workers, s.law = 0, row.law })
+		}
 		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			h, ca := issuing(t, func(s *setup) { s.workers, s.law = 0, row.law })
-			by := h.token(t, row.who)
+			by, signed, said := h.token(t, row.who), len(ca.signed), "select count(*) from audit.entries where method = 'certificates.issue' and verdict = 'deny' and codes[1] = $1"
 			if row.change != nil {
 				row.change(&by)
 			}
+			before := h.count(t, said, row.code)
 			issued, err := h.issues(ca).IssueCertificate(context.Background(), by, personKey(t).Public(), 0, nil)
 			if row.code == "" {
-				if err != nil || issued.PEM == "" || len(ca.signed) != 1 {
-					t.Errorf("got %v, %d signed", err, len(ca.signed))
+				if err != nil || issued.PEM == "" || len(ca.signed) != signed+1 {
+					t.Errorf("got %v, %d signed", err, len(ca.signed)-signed)
 				}
 				return
 			}
 			wantDenied(t, err, row.code)
-			if issued.PEM != "" || len(ca.signed) != 0 {
-				t.Errorf("%d certificates were signed, given %q", len(ca.signed), issued.PEM)
+			if issued.PEM != "" || len(ca.signed) != signed {
+				t.Errorf("%d certificates were signed, given %q", len(ca.signed)-signed, issued.PEM)
 			}
-			if n := h.count(t, "select count(*) from audit.entries where method = 'certificates.issue' and verdict = 'deny' and codes[1] = $1", row.code); n != 1 {
+			if n := h.count(t, said, row.code) - before; n != 1 {
 				t.Errorf("%d entries say why", n)
 			}
 		})
@@ -271,6 +285,7 @@ func (e awayError) Error() string       { return e.text }
 func (e awayError) ReasonClass() string { return e.class }
 
 func TestWhenSigningFailsNothingIsGivenAndAnEntrySaysWhy(t *testing.T) {
+	h, ca := issuing(t, func(s *setup) { s.workers = 0 })
 	for _, row := range []struct {
 		name  string
 		fails error
@@ -286,8 +301,6 @@ func TestWhenSigningFailsNothingIsGivenAndAnEntrySaysWhy(t *testing.T) {
 		{name: "an authority is made", sign: func(c *x509.Certificate) { c.IsCA = true }, want: "the log says why"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			h, ca := issuing(t, func(s *setup) { s.workers = 0 })
 			ca.fails, ca.change = row.fails, row.sign
 			issued, err := h.issues(ca).IssueCertificate(context.Background(), h.token(t, "vera"), personKey(t).Public(), 0, nil)
 			var refused *refusedError
@@ -372,6 +385,30 @@ func TestWhatMovesWhileACertificateIsSignedCounts(t *testing.T) {
 				wantDenied(t, err, row.denied)
 			}
 		})
+	}
+}
+
+// Control: without the judgement of what was signed, one for eight hours is given under a law that grants one.
+func TestControlWithoutJudgingWhatWasSigned(t *testing.T) {
+	h, ca := issuing(t, func(s *setup) { s.workers, s.ownEngine = 0, true })
+	ctx, a := context.Background(), h.issues(ca)
+	i := &issuance{Acts: a, by: h.token(t, "vera"), key: personKey(t).Public(), subject: "serial 7"}
+	ok(t, i.sign(ctx, big.NewInt(7)))
+	h.activate(t, must(newLaw(policy.File{Path: "bronzeward/api/data.yaml", Body: []byte("certificates: {hours: 1}\n")}))(t).bundle)
+	for _, guarded := range []bool{true, false} {
+		more := besides{entry: i.note}
+		if guarded {
+			more.judge = i.judge
+		}
+		act, said, err := a.actBesides(ctx, i.by, ActCertificates, i.subject, "", more)
+		ok(t, err)
+		_, err = a.Store.Attest(ctx, act, func(uuid.UUID) (any, error) { return nil, nil })
+		if err = a.denied(ctx, err, said); (err == nil) == guarded {
+			t.Errorf("guarded %t: %v", guarded, err)
+		}
+	}
+	if i.lifetime != 8*time.Hour {
+		t.Errorf("signed for %v", i.lifetime)
 	}
 }
 

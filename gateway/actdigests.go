@@ -45,7 +45,11 @@ func (a *Acts) ComputeDigest(ctx context.Context, by Actor, text []byte, once *c
 		}
 	}
 	subject := fmt.Sprintf("%d bytes", len(text))
-	act, said, err := a.actBesides(ctx, by, ActDigestsCompute, subject, "", besides{entry: func(e *audit.Entry) { e.Digest = out.Digest }})
+	act, said, err := a.actBesides(ctx, by, ActDigestsCompute, subject, "", besides{entry: func(e *audit.Entry) {
+		if e.Verdict == audit.Allowed {
+			e.Digest = out.Digest
+		}
+	}})
 	if err != nil {
 		return control.ComputedDigest{}, err
 	}

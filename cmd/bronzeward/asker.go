@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -180,8 +181,12 @@ type shownKey struct{}
 // errAway is an answer that says to try again.
 var errAway = errors.New("the gateway cannot decide now")
 
-// worthAnother is nil for an answer that stands. A 503 is not final, but for one about a
-// machine: the gateway has tried that itself.
+// tried are the codes of what the gateway has tried again itself: asking a machine, having a
+// certificate signed, adding a digest key.
+var tried = []string{"BW-UPSTREAM-", "BW-CERTIFICATE-", "BW-DIGEST-"}
+
+// worthAnother is nil for an answer that stands. A 503 is not final, but for one about what
+// the gateway has tried again itself.
 func worthAnother(resp *http.Response) error {
 	if resp.StatusCode != http.StatusServiceUnavailable {
 		return nil
@@ -192,7 +197,7 @@ func worthAnother(resp *http.Response) error {
 		Code string `json:"code"`
 	}
 	_ = json.Unmarshal(body, &doc) // whoever answers for the gateway may say something else
-	if strings.HasPrefix(doc.Code, "BW-UPSTREAM-") {
+	if slices.ContainsFunc(tried, func(area string) bool { return strings.HasPrefix(doc.Code, area) }) {
 		return nil
 	}
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds >= 0 && time.Duration(seconds)*time.Second <= mostPause {

@@ -94,22 +94,29 @@ func (s *changesSubmitCmd) checkMachines() error {
 
 // text is the configuration byte for byte. JSON carries UTF-8 only, and so does the API.
 func (s *changesSubmitCmd) text(g *globals) (string, error) {
+	raw, err := g.configuration(s.File)
+	if err == nil && !utf8.Valid(raw) {
+		err = usageError{fmt.Errorf("reading the configuration: %s is not UTF-8", s.File)}
+	}
+	return string(raw), err
+}
+
+// configuration reads a file, or standard input for -, that is not empty.
+func (g *globals) configuration(file string) ([]byte, error) {
 	var raw []byte
 	var err error
-	if s.File == "-" {
+	if file == "-" {
 		raw, err = io.ReadAll(g.in)
 	} else {
-		raw, err = os.ReadFile(s.File)
+		raw, err = os.ReadFile(file)
 	}
 	switch {
 	case err != nil:
-		return "", usageError{fmt.Errorf("reading the configuration: %w", err)}
+		return nil, usageError{fmt.Errorf("reading the configuration: %w", err)}
 	case len(raw) == 0:
-		return "", usageError{fmt.Errorf("reading the configuration: %s is empty", s.File)}
-	case !utf8.Valid(raw):
-		return "", usageError{fmt.Errorf("reading the configuration: %s is not UTF-8", s.File)}
+		return nil, usageError{fmt.Errorf("reading the configuration: %s is empty", file)}
 	}
-	return string(raw), nil
+	return raw, nil
 }
 
 // submit proposes one change and says so; with next, it says what comes then, too.

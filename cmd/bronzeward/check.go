@@ -122,6 +122,7 @@ func (c *Config) problems() []error {
 		bad("digest.scheme", "%q is neither hmac-sha256 nor sha256", c.Digest.Scheme)
 	}
 	c.changeProblems(bad, file)
+	c.loginProblems(bad)
 	if c.Apply.SettleFloor < 30*time.Second {
 		bad("apply.settle_floor", "%s is less than 30s; it may only be raised", c.Apply.SettleFloor)
 	}

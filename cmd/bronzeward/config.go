@@ -27,6 +27,7 @@ type Config struct {
 	ProxyProtocol ProxyConfig    `yaml:"proxy_protocol"`
 	Database      DatabaseConfig `yaml:"database"`
 	Identity      IdentityConfig `yaml:"identity"`
+	Login         LoginConfig    `yaml:"login"`
 	OpenBao       OpenBaoConfig  `yaml:"openbao"`
 	Talos         TalosConfig    `yaml:"talos"`
 	Digest        DigestConfig   `yaml:"digest"`
@@ -73,6 +74,9 @@ type IdentityConfig struct {
 	ClockSkew time.Duration `yaml:"clock_skew"`
 	// MaxTokenLifetime a token may have from iat to exp; default 15m.
 	MaxTokenLifetime time.Duration `yaml:"max_token_lifetime"`
+	// CertificateLifetime is the most a certificate issued to a person may last; default 8h, at
+	// most 24h. The law may grant less.
+	CertificateLifetime time.Duration `yaml:"certificate_lifetime"`
 	// Deny refuses people before any row is read, and survives a restore.
 	Deny []DenyConfig `yaml:"deny"`
 }
@@ -81,6 +85,8 @@ type IdentityConfig struct {
 type IssuerConfig struct {
 	Issuer   string   `yaml:"issuer"`
 	Audience []string `yaml:"audience"`
+	// ClientID is what people's logins name themselves to this issuer; default the first audience.
+	ClientID string `yaml:"client_id"`
 	// JWKSURL skips discovery when set.
 	JWKSURL string `yaml:"jwks_url"`
 	// CA is a PEM file that verifies the issuer's own certificate; default the system's.

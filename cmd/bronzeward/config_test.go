@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"bronzeward/gateway/httpapi"
 )
 
 func TestAGoodConfigurationGetsItsDefaults(t *testing.T) {
@@ -65,6 +67,11 @@ func TestOneProblemOfAConfiguration(t *testing.T) {
 		"nobody could call":       {"{certificate_authorities: [people.crt]}", "{}", "identity: needs certificate_authorities, issuers or both"},
 		"a token for anybody":     {"[people.crt]", "[people.crt], issuers: [{issuer: 'https://i'}]", "identity.issuers[0].audience: is required"},
 		"much skew":               {"[people.crt]", "[people.crt], clock_skew: 50m", "identity.clock_skew: 50m0s is not between 0s and 5m0s"},
+		"a long certificate":      {"[people.crt]", "[people.crt], certificate_lifetime: 25h", "identity.certificate_lifetime: 25h0m0s is not between 1m0s and 24h0m0s"},
+		"a short certificate":     {"[people.crt]", "[people.crt], certificate_lifetime: 1s", "identity.certificate_lifetime: 1s is not between"},
+		"an endpoint's half":      {"instance: g1\n", "instance: g1\nlogin: {talos_endpoints: ['gate:50000', gate]}\n", `login.talos_endpoints[1]: "gate" is not HOST:PORT`},
+		"an endpoint of no host":  {"instance: g1\n", "instance: g1\nlogin: {talos_endpoints: [':50000']}\n", `login.talos_endpoints[0]: ":50000" is not HOST:PORT`},
+		"an endpoint of no port":  {"instance: g1\n", "instance: g1\nlogin: {talos_endpoints: ['gate:0']}\n", `login.talos_endpoints[0]: "0" is not a port`},
 		"an empty denial":         {"[people.crt]", "[people.crt], deny: [{}]", "identity.deny[0]: is empty"},
 		"a denial of half a name": {"[people.crt]", "[people.crt], deny: [{subject: olga}]", "identity.deny[0].subject: needs the issuer too"},
 		"a key's half":            {"[people.crt]", "[people.crt], deny: [{spki: abcd}]", "identity.deny[0].spki: is not 64 hex digits"},
@@ -104,6 +111,35 @@ func TestSourcesOfAHeaderAreComparedAsAddresses(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"10.0.0.7/32", "10.0.0.8/32", "10.1.0.0/28", "2001:db8::/64"}, got); diff != "" {
 		t.Errorf("sources (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatALoginIsTold(t *testing.T) {
+	folder, text := goodConfig(t)
+	text = strings.Replace(text, "[people.crt]", `[people.crt], certificate_lifetime: 4h, issuers: [
+  {issuer: 'https://people', audience: [bronzeward, other]},
+  {issuer: 'https://more', audience: [bronzeward], client_id: cli},
+  {issuer: 'https://robots', audience: [bronzeward], kind: automation}]`, 1) + "login: {talos_endpoints: ['gate.example:50000', '[::1]:50000']}\n"
+	cfg, err := loadConfig(writeConfig(t, folder, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := httpapi.Login{
+		Issuers: []httpapi.LoginIssuer{
+			{Issuer: "https://people", ClientID: "bronzeward", Audience: []string{"bronzeward", "other"}},
+			{Issuer: "https://more", ClientID: "cli", Audience: []string{"bronzeward"}},
+		},
+		TalosEndpoints: []string{"gate.example:50000", "[::1]:50000"},
+	}
+	if diff := cmp.Diff(want, cfg.login()); diff != "" || cfg.Identity.CertificateLifetime != 4*time.Hour {
+		t.Error(diff, cfg.Identity.CertificateLifetime)
+	}
+	folder, text = goodConfig(t)
+	if cfg, err = loadConfig(writeConfig(t, folder, text)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(httpapi.Login{}, cfg.login()); diff != "" {
+		t.Error(diff)
 	}
 }
 

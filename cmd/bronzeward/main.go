@@ -22,6 +22,7 @@ type cli struct {
 	Machines  machinesCmd  `cmd:"" group:"changes" help:"Add, observe and pin machines." aliases:"machine"`
 	Attempts  attemptsCmd  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
 	Notices   noticesCmd   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
+	Digest    digestCmd    `cmd:"" group:"changes" help:"Compute the configuration digest of a file, or compare it with one."`
 
 	Login      loginCmd      `cmd:"" group:"people" help:"Get a certificate for yourself, and set talosctl and bronzeward up with it."`
 	Logout     logoutCmd     `cmd:"" group:"people" help:"Remove what login wrote."`
@@ -35,6 +36,8 @@ type cli struct {
 	Migrate migrateCmd `cmd:"" group:"house" help:"Create or update the database schema."`
 	Config  configCmd  `cmd:"" group:"house" help:"Check the configuration file."`
 	OpenBao openBaoCmd `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
+
+	DigestKeys digestKeysCmd `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
 
 	Completion kongcompletion.Completion `cmd:"" group:"other" help:"Print a shell completion script."`
 	Version    versionCmd                `cmd:"" group:"other" help:"Print versions."`

@@ -91,6 +91,7 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 	}
 	acts := &gateway.Acts{
 		Store: store, Judge: engine, Upstream: pool, Digester: held.digester, Gate: gw, Book: book, Instance: cfg.Instance, Told: httpapi.Decided,
+		CertificateLifetime: cfg.Identity.CertificateLifetime,
 	}
 	if held.issuer != nil {
 		acts.Issuer, acts.DigestKeys = held.issuer, held.digestKeys
