@@ -250,7 +250,7 @@ func actorFacts(by Actor) policy.Caller {
 // machineOf is the machine an act names; the store fills in the rest once it is found.
 func machineOf(act, subject string) string {
 	if strings.HasPrefix(act, "machines.") && !strings.Contains(subject, " ") {
-		return printable(subject)
+		return printable(facts.Word(subject))
 	}
 	return ""
 }

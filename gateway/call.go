@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -86,7 +85,7 @@ func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 		if p := recover(); p != nil {
 			// A fault of ours in one call ends that call, and no other. What it had
 			// committed stands: an open attempt is settled like that of a dead owner.
-			c.note(slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			c.notePanic(p)
 			err = unavailable(uuid.Nil, "BW-GATEWAY-002", "the gateway failed inside this call; its log says where")
 		}
 		err = c.finish(err)
@@ -286,7 +285,16 @@ type panicked struct {
 }
 
 // Error is for the log only.
-func (p *panicked) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
+func (p *panicked) Error() string { return policy.PanicText(p.value) + "\n" + string(p.stack) }
+
+// notePanic adds a recovered panic to the call's log line, with the stack of whoever panicked.
+func (c *call) notePanic(p any) {
+	stack := debug.Stack()
+	if helper, ok := p.(*panicked); ok {
+		p, stack = helper.value, helper.stack
+	}
+	c.note(slog.String("panic", policy.PanicText(p)), slog.String("stack", string(stack)))
+}
 
 // contained keeps a panic of work, which runs beside the call, from ending the process.
 func contained(work func() error) func() error {

@@ -20,7 +20,6 @@ import (
 
 	"bronzeward/audit"
 	"bronzeward/gateway/upstream"
-	"bronzeward/policy"
 )
 
 // deadlineMargin is taken off the caller's deadline on the way to the node, so that
@@ -72,8 +71,8 @@ func (c *call) forward(ctx context.Context, v verdict, sink func(*nodeAnswer) er
 		}
 		if v.seen != nil {
 			if over, ok := peer.FromContext(s.Context()); !ok || !v.seen.SameConnection(*over) {
-				return status.Error(codes.Unavailable, fmt.Sprintf(
-					"machine %s was connected to anew while the call was judged; try again", v.target.machine.Name))
+				return &ownWords{status.New(codes.Unavailable, fmt.Sprintf(
+					"machine %s was connected to anew while the call was judged; try again", v.target.machine.Name))}
 			}
 		}
 		if err := sink(&answer); err != nil {
@@ -88,8 +87,17 @@ func unreached(machine string, cause error) error {
 	if _, after, ok := strings.Cut(why, "Error while dialing: "); ok {
 		why = strings.Trim(strings.TrimPrefix(after, "machine unreachable at "), `"`)
 	}
-	return status.Error(codes.Unavailable, fmt.Sprintf("machine %s cannot be reached: %s", machine, why))
+	return &ownWords{status.New(codes.Unavailable, fmt.Sprintf("machine %s cannot be reached: %s", machine, why))}
 }
+
+// ownWords is a status that the gateway words. A node's own words may quote what it holds, so
+// that the caller alone gets them.
+type ownWords struct{ said *status.Status }
+
+func (o *ownWords) Error() string { return o.said.Err().Error() }
+
+// GRPCStatus is the status as the caller gets it.
+func (o *ownWords) GRPCStatus() *status.Status { return o.said }
 
 // readOne passes one machine's answer on: byte for byte for `node`, with the node's
 // name added for `nodes`, as Talos does.
@@ -186,12 +194,16 @@ func allFailed(verdicts []verdict, failures []error) error {
 
 // outcome writes what the node answered to a call without an attempt. It does not
 // hold the caller up; a crash before it is durable leaves an entry without outcome,
-// which is shown as such.
+// which is shown as such. A node's words are not kept, its code is.
 func (c *call) outcome(v verdict, err error, sent int64, took time.Duration) {
-	st := status.Convert(err)
+	message := ""
+	var own *ownWords
+	if errors.As(err, &own) {
+		message = oneLine(own.said.Message())
+	}
 	c.keepOutcome(audit.Outcome{
-		ID: newID(), EntryID: v.id, Kind: audit.OutcomeAnswered, Code: st.Code().String(),
-		Message: c.outcomeMessage(v.decision, st), BytesOut: sent, Duration: took, Instance: c.g.instance,
+		ID: newID(), EntryID: v.id, Kind: audit.OutcomeAnswered, Code: status.Code(err).String(),
+		Message: message, BytesOut: sent, Duration: took, Instance: c.g.instance,
 	})
 }
 
@@ -208,12 +220,3 @@ func (c *call) keepOutcome(o audit.Outcome) {
 // keepWithin bounds the wait for the book after the answer is with the caller.
 const keepWithin = 10 * time.Second
 
-// outcomeMessage is the node's error text as it may be kept: none for answers, and
-// none for methods whose errors may quote secrets.
-func (c *call) outcomeMessage(d policy.Decision, st *status.Status) string {
-	if st.Code() == codes.OK || c.asked.Call.Class != policy.ClassRead {
-		return ""
-	}
-	const most = 300
-	return cut(oneLine(st.Message()), most)
-}

@@ -7,6 +7,7 @@ import (
 
 	"bronzeward/audit"
 	"bronzeward/gateway/control"
+	"bronzeward/gateway/facts"
 	"bronzeward/policy"
 )
 
@@ -29,7 +30,7 @@ func (c *call) facts(t *target, snap *control.Snapshot, phase string) *policy.Fa
 		f.Caller.Groups = []string{}
 	}
 	f.Call.Targets = len(c.targets)
-	f.Call.Cluster = first(c.md.Get("context"))
+	f.Call.Cluster = facts.Word(first(c.md.Get("context")))
 	if t != nil {
 		f.Machine = machineFacts(t.machine)
 	}
@@ -53,7 +54,7 @@ func (c *call) entry(t *target, d policy.Decision) audit.Entry {
 		Method: printable(c.name), Class: string(c.method.Class),
 		Mode: c.asked.Call.Mode, DryRun: c.asked.Call.DryRun,
 		Caller: bookCaller(c.caller), ClientAddress: c.address,
-		Cluster:          printable(first(c.md.Get("context"))),
+		Cluster:          printable(facts.Word(first(c.md.Get("context")))),
 		Epoch:            snap.Epoch,
 		AuthorityVersion: snap.AuthorityVersion,
 		PolicyRevision:   d.Revision, OPAVersion: d.OPA,

@@ -102,6 +102,9 @@ func (r *Redactor) prepare(d Digester, asked, active []byte) error {
 	if r.hidden, err = textdiff.Diff(hiddenBefore, hiddenAfter); err != nil {
 		return err
 	}
+	if err := errors.Join(r.secrets.addComments(asked), r.secrets.addComments(active)); err != nil {
+		return err
+	}
 	return r.secrets.finish()
 }
 

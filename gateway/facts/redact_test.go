@@ -100,6 +100,35 @@ func TestEqualSecretsStayRecognizable(t *testing.T) {
 	}
 }
 
+// A comment is no value of a configuration, but a node that quotes the text quotes it too.
+func TestCommentsAreHiddenInANodesWords(t *testing.T) {
+	base := oracle.Base()
+	asked := []byte("# a note nobody should read\n" + string(with("    # PASSWORD: c0mment-canary\n    env:\n        A: b # \"in quotes\" and a tab\there\n")))
+	r := NewRedactor(testKeys(t), asked, base)
+	for _, said := range []string{string(asked), strconv.Quote(string(asked)), "error at c0mment-canary"} {
+		got := r.Text("cannot read:\n" + said)
+		for _, hidden := range []string{"nobody should read", "c0mment", "in quotes"} {
+			if strings.Contains(got, hidden) {
+				t.Errorf("%q is shown in %q", hidden, got)
+			}
+		}
+		if !strings.Contains(got, "cannot read") && !strings.Contains(got, hiddenText) {
+			t.Errorf("nothing is said: %q", got)
+		}
+	}
+	// Control: the words of no comment stay.
+	if got := r.Text("cannot read line 3"); got != "cannot read line 3" {
+		t.Errorf("got %q", got)
+	}
+	many := []byte(strings.Repeat("# x\n", 10) + string(base))
+	for i := range maxComments + 1 {
+		many = fmt.Appendf(many, "# comment %d\n", i)
+	}
+	if got := NewRedactor(testKeys(t), many, base).Text("cannot read line 3"); !strings.Contains(got, hiddenText) {
+		t.Errorf("with more comments than can be looked for: %q", got)
+	}
+}
+
 func TestUncertainAnswersAreNotShown(t *testing.T) {
 	base := oracle.Base()
 	asked := with("    env:\n        A: s3cret-canary\n")

@@ -52,8 +52,24 @@ func (r *Refusal) hint(format string, args ...any) *Refusal {
 // shownLimit is how many bytes of a stranger's word an error repeats.
 const shownLimit = 80
 
-// escape writes a stranger's word for an error text: quoted, ASCII, cut.
+// notShown stands for a word that was written where a name belongs and looks like a key.
+const notShown = "(not shown: it looks like a secret)"
+
+// Word is a stranger's word as it may be kept and shown: notShown in its place when it has
+// the look of key material, because somebody pasted a token where a name belongs.
+func Word(word string) string {
+	if looksSecret("", word) {
+		return notShown
+	}
+	return word
+}
+
+// escape writes a stranger's word for an error text: quoted, ASCII, cut, and not at all when it
+// looks like a secret.
 func escape(word string) string {
+	if looksSecret("", word) {
+		return notShown
+	}
 	cut := ""
 	if len(word) > shownLimit {
 		word, cut = strings.ToValidUTF8(word[:shownLimit], "\uFFFD"), "…"

@@ -27,10 +27,11 @@ const secretMark = "«hidden»"
 
 // secrets are the values to keep out of a text. After finish it is immutable.
 type secrets struct {
-	values  map[string]bool
-	size    int
-	needles *needles // every form of every value
-	compact *needles // those of some length, packed
+	values   map[string]bool
+	size     int
+	comments map[string]bool // of the configurations' texts
+	needles  *needles        // every form of every value and comment
+	compact  *needles        // those of some length, packed
 }
 
 // add takes a value, and what is written in it.
@@ -58,6 +59,14 @@ func (s *secrets) finish() error {
 	for value := range s.values {
 		forms := encodings(value)
 		for _, form := range forms {
+			written[form] = true
+			if packed := pack(form, false); len(packed) >= longSecret {
+				compact[packed] = true
+			}
+		}
+	}
+	for comment := range s.comments {
+		for _, form := range commentForms(comment) {
 			written[form] = true
 			if packed := pack(form, false); len(packed) >= longSecret {
 				compact[packed] = true

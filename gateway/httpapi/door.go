@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"bronzeward/gateway/identity"
+	"bronzeward/policy"
 )
 
 // DecisionHeader carries the id of the entry a request left in the book.
@@ -98,7 +99,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, rt *route, id strin
 func (c *call) do() (a answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.note(slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			c.note(slog.String("panic", policy.PanicText(p)), slog.String("stack", string(debug.Stack())))
 			a, err = nil, errors.New("a handler panicked")
 		}
 	}()
@@ -182,7 +183,7 @@ func (c *call) finish(kept *keptAnswer, code string) {
 	_, err := c.w.Write(kept.body.Bytes())
 
 	attrs := append([]slog.Attr{
-		slog.String("method", c.r.Method), slog.String("route", c.route.path), slog.String("id", quoted(c.id)), slog.Int("status", kept.status),
+		slog.String("method", c.r.Method), slog.String("route", c.route.path), slog.String("id", quoted(name(c.id))), slog.Int("status", kept.status),
 		slog.String("subject", c.by.Caller.Subject), slog.String("issuer", c.by.Caller.Issuer),
 		slog.String("client", c.by.Address), slog.Duration("took", time.Since(c.started)),
 	}, c.attrs...)
@@ -205,9 +206,13 @@ func (c *call) note(attrs ...slog.Attr) { c.attrs = append(c.attrs, attrs...) }
 // subject is what the request is about, as it goes into the book.
 func (c *call) subject() string {
 	if c.route.act == actNone {
-		return plain(c.r.Method+" "+c.r.URL.EscapedPath(), mostQuoted)
+		segments := strings.Split(c.r.URL.EscapedPath(), "/")
+		for i, s := range segments {
+			segments[i] = name(s)
+		}
+		return plain(c.r.Method+" "+strings.Join(segments, "/"), mostQuoted)
 	}
-	return plain(c.id, mostQuoted)
+	return plain(name(c.id), mostQuoted)
 }
 
 // refusing is a handler of what is no route: it is asked for a credential all the same.

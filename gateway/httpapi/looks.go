@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"bronzeward/policy"
 )
 
 const (
@@ -128,7 +130,7 @@ func together[T any](ctx context.Context, flights *singleflight.Group, key strin
 		defer func() {
 			// It is nobody's goroutine, so that a panic would end the process.
 			if p := recover(); p != nil {
-				err = fmt.Errorf("looking together panicked: %v\n%s", p, debug.Stack())
+				err = fmt.Errorf("looking together panicked: %s\n%s", policy.PanicText(p), debug.Stack())
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)

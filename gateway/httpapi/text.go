@@ -54,3 +54,31 @@ func clip(s string, most int) (short, mark string) {
 	}
 	return s[:most], "…"
 }
+
+// noName stands for a part of a path that is neither an id nor a name.
+const noName = "(no name)"
+
+// mostRun is how many letters and digits without a sign between them a name or an id has at
+// most: an id of Bronzeward's has 26.
+const mostRun = 40
+
+// name is a part of a path as it may be kept: names and ids here are lower-case letters, digits
+// and a few signs. What is something else is not kept, because it may be a token or a password
+// that somebody pasted where a name belongs.
+func name(text string) string {
+	run := 0
+	for _, r := range text {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			run++
+		case strings.ContainsRune("-_.:", r):
+			run = 0
+		default:
+			return noName
+		}
+		if run > mostRun {
+			return noName
+		}
+	}
+	return text
+}

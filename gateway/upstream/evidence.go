@@ -153,11 +153,27 @@ func firstCause(all []reading, errs []error, peers []peer.Peer) error {
 		}
 
 		if found == nil || isCanceled(found) {
-			found = &Error{Class: classOfRead(err), Address: addressOf(peers[i]), Part: all[i].part, Err: err}
+			found = &Error{Class: classOfRead(err), Address: addressOf(peers[i]), Part: all[i].part, Err: unworded(err, peers[i])}
 		}
 	}
 
 	return found
+}
+
+// unworded takes a machine's words from its answer and leaves the code: they may quote its
+// configuration. While there was no connection the words are gRPC's own.
+func unworded(err error, from peer.Peer) error {
+	st, answered := status.FromError(err)
+	if !answered || from.Addr == nil {
+		return err
+	}
+
+	switch st.Message() {
+	case context.DeadlineExceeded.Error(), context.Canceled.Error():
+		return err
+	}
+
+	return status.Error(st.Code(), "the machine or the connection to it said no more that could be shown")
 }
 
 func isCanceled(err error) bool {
