@@ -288,7 +288,7 @@ func TestTheKeeperRefreshesAndSaysWhatIsTheMatter(t *testing.T) {
 		var log bytes.Buffer
 		var problem error
 		rounds := 0
-		k := NewKeeper(slog.New(slog.NewTextHandler(&log, nil)),
+		k := NewKeeper(0, slog.New(slog.NewTextHandler(&log, nil)),
 			Refresher{"one", func(context.Context) error { return problem }},
 			Refresher{"two", func(context.Context) error { rounds++; return nil }},
 		)
@@ -300,17 +300,17 @@ func TestTheKeeperRefreshesAndSaysWhatIsTheMatter(t *testing.T) {
 		go func() { defer close(done); k.Run(ctx) }()
 		began := time.Now()
 		next := func() {
-			time.Sleep(RefreshEvery) // the bubble's clock
+			time.Sleep(DefaultRefresh) // the bubble's clock
 			synctest.Wait()
 		}
 		next()
-		if said, confirmed := k.Health(); said != "" || !confirmed.Equal(began.Add(RefreshEvery)) {
+		if said, confirmed := k.Health(); said != "" || !confirmed.Equal(began.Add(DefaultRefresh)) {
 			t.Errorf("got %q, %s", said, confirmed)
 		}
 		problem = refused("reading", KindForbidden, nil, "OpenBao says no")
 		next()
 		next()
-		if said, confirmed := k.Health(); said != "OpenBao says no" || !confirmed.Equal(began.Add(RefreshEvery)) {
+		if said, confirmed := k.Health(); said != "OpenBao says no" || !confirmed.Equal(began.Add(DefaultRefresh)) {
 			t.Errorf("got %q, %s", said, confirmed)
 		}
 		problem = nil
