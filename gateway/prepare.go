@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -109,11 +110,14 @@ func (c *call) openAndCompare(t *target, ch *control.Change) (prepared, error) {
 	if c.opened == ch.ID {
 		return prepared{opened: ch.ID}, nil // the request was made of its sealed bytes
 	}
+	began := time.Now()
 	bytes, err := c.g.openChange(c.ctx, ch)
 	if err != nil {
 		return prepared{}, c.notOpened(t, ch.ID, err)
 	}
-	if subtle.ConstantTimeCompare(bytes, c.asked.Apply.Data) != 1 {
+	same := subtle.ConstantTimeCompare(bytes, c.asked.Apply.Data) == 1
+	c.g.metrics.seconds.WithLabelValues("open").Observe(time.Since(began).Seconds())
+	if !same {
 		return prepared{}, c.notSealed(t, ch.ID)
 	}
 	return prepared{opened: ch.ID}, nil
@@ -153,12 +157,14 @@ func (c *call) sealNew(t *target, l *look, w weighed, id control.ChangeID, epoch
 	ctx, cancel := context.WithTimeout(c.ctx, sealWithin)
 	defer cancel()
 	var err error
+	began := time.Now()
 	n.Sealed, err = c.g.sealer.Seal(ctx, c.asked.Apply.Data, sealContext(id, t.machine.ID, n.Digest))
 	if err != nil {
 		c.note(slog.Any("seal", err))
 		class, why := keysReason(err)
 		return prepared{}, c.refuseChange(t, control.ChangeID{}, class, "BW-CHANGE-005", because("the change cannot be sealed now, and so is not captured", why), sentNothing)
 	}
+	c.g.metrics.seconds.WithLabelValues("seal").Observe(time.Since(began).Seconds())
 	return prepared{fresh: n}, nil
 }
 

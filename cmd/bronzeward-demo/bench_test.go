@@ -128,7 +128,7 @@ bronzeward_call_step_seconds_sum{step="admit"} 0.4
 bronzeward_call_step_seconds_count{step="admit"} 100
 bronzeward_call_step_seconds_bucket{step="judge",le="0.004"} 7
 `
-	h, err := admitHistogram(page)
+	h, err := stepHistogram(page, "admit")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,21 +16,20 @@ type histogram map[float64]float64
 
 const sumKey = -1
 
-// admits is the histogram of the step that decides an apply, its transaction included.
-func (h *benchHouse) admits(ctx context.Context) (histogram, error) {
+// step is the histogram of one step of calls, as the first replica measures it.
+func (h *benchHouse) step(ctx context.Context, name string) (histogram, error) {
 	page, err := h.Gateways["gateway-1"].Metrics(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return admitHistogram(page)
+	return stepHistogram(page, name)
 }
 
-// admitLine is one line of that step on the page Prometheus reads.
-var admitLine = regexp.MustCompile(`(?m)^bronzeward_call_step_seconds_(bucket|sum)\{(?:le="([^"]+)",)?step="admit"(?:,le="([^"]+)")?\} (\S+)$`)
-
-func admitHistogram(page string) (histogram, error) {
+// stepHistogram reads the lines of a step on the page Prometheus reads.
+func stepHistogram(page, name string) (histogram, error) {
+	lines := regexp.MustCompile(`(?m)^bronzeward_call_step_seconds_(bucket|sum)\{(?:le="([^"]+)",)?step="` + name + `"(?:,le="([^"]+)")?\} (\S+)$`)
 	out := histogram{sumKey: 0}
-	for _, line := range admitLine.FindAllStringSubmatch(page, -1) {
+	for _, line := range lines.FindAllStringSubmatch(page, -1) {
 		key, err := float64(sumKey), error(nil)
 		if line[1] == "bucket" {
 			if key, err = strconv.ParseFloat(line[2]+line[3], 64); err != nil {
