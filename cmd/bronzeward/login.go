@@ -157,8 +157,17 @@ func (r *loginRun) inTheWay() error {
 	if _, _, err := mergeTalosconfig(old, r.contexts, r.SetCurrent, r.Overwrite); err != nil {
 		return usageError{fmt.Errorf("%s: %w", r.talosconfig, err)}
 	}
-	_, err = readOwn(r.asker.settings.file)
-	return err
+	path := r.asker.settings.file
+	if path == "" {
+		return nil
+	}
+	if old, err = readOwn(path); err != nil {
+		return err
+	}
+	if _, err := readYAMLFile(old); err != nil {
+		return usageError{fmt.Errorf("%s: %w", path, err)}
+	}
+	return nil
 }
 
 // clockWarning tells a person whose clock is wrong, because what else fails by it does not.

@@ -282,6 +282,11 @@ func newFalseIssuer(t *testing.T, w *loginWorld) *falseIssuer {
 		}
 		gives(http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "opaque", "id_token": f.mint()})(rw, r)
 	})
+	mux.HandleFunc("/device", func(rw http.ResponseWriter, r *http.Request) {
+		gives(http.StatusOK, map[string]any{
+			"device_code": "d", "user_code": "ABCD-EFGH", "verification_uri": f.URL + "/device", "expires_in": 300, "interval": 1,
+		})(rw, r)
+	})
 	f.Server = httptest.NewUnstartedServer(mux)
 	f.Config.ErrorLog = log.New(io.Discard, "", 0)
 	authority, err := gatewaypki.New(gatewaypki.Config{Name: "false issuer"})

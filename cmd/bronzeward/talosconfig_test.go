@@ -125,7 +125,7 @@ func TestOtherContextsStay(t *testing.T) {
 }
 
 func FuzzMergeTalosconfig(f *testing.F) {
-	for _, seed := range []string{"", "context: a\ncontexts:\n    a: {x: 1}\n", "contexts: *x", "? [a]: b", "contexts:\n  lab: !!binary YQ==\n"} {
+	for _, seed := range []string{"", "context: a\ncontexts:\n    a: {x: 1}\n", "contexts: *x", "? [a]: b", "contexts:\n  lab: !!binary YQ==\n", "#\xa3"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, old []byte) {

@@ -74,13 +74,18 @@ func plain(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// bytes is the file as it is to be written.
+// bytes is the file as it is to be written. It is read once more, so that nothing is written
+// that the next reader could not read.
 func (f *yamlFile) bytes() ([]byte, error) {
 	out, err := yaml.Dump(f.doc, yaml.V3, yaml.WithLineWidth(-1))
 	if err != nil {
 		return nil, fmt.Errorf("writing YAML: %w", err)
 	}
-	return append(f.before, out...), nil
+	out = append(bytes.Clone(f.before), out...)
+	if err := yaml.Load(out, &yaml.Node{}); err != nil {
+		return nil, clientFileProblems(err)
+	}
+	return out, nil
 }
 
 func mapping() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"} }
