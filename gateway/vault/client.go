@@ -75,6 +75,7 @@ type Client struct {
 	api    *api.Client        // with the present token; replaced at each login
 	login  uint64             // counts logins, so that one stale token brings about one login
 	token  *api.SecretAuth    // the present token and its life; null before the first login
+	failed failedLogin        // the latest login, when it failed
 }
 
 // Open logs in once and keeps the token alive from then on. An error is an *Error: the same
@@ -192,7 +193,7 @@ func (c *Client) ask(ctx context.Context, doing string, question func(context.Co
 	client, login := c.current()
 	err := patiently(ctx, func() error {
 		err := question(ctx, client)
-		if staleToken(err) {
+		if isForbidden(err) && tokenIsUnknown(ctx, client) {
 			if err := c.logIn(ctx, login); err != nil {
 				return err
 			}
@@ -216,12 +217,17 @@ func (c *Client) current() (*api.Client, uint64) {
 	return c.api, c.login
 }
 
-// staleToken is true when OpenBao does not know the token: it was revoked, has ended, or the
-// server is another one. A token that is known and may not is another matter.
-func staleToken(err error) bool {
+func isForbidden(err error) bool {
 	var answered *api.ResponseError
-	return errors.As(err, &answered) && answered.StatusCode == http.StatusForbidden &&
-		strings.Contains(strings.ToLower(strings.Join(answered.Errors, "; ")), "invalid token")
+	return errors.As(err, &answered) && answered.StatusCode == http.StatusForbidden
+}
+
+// tokenIsUnknown is true when OpenBao does not know the token: it was revoked, has ended, or the
+// server is another one. A token that is known and may not is another matter, and OpenBao answers
+// both alike: so the token is asked to look at itself, which it always may.
+func tokenIsUnknown(ctx context.Context, client *api.Client) bool {
+	_, err := client.Auth().Token().LookupSelfWithContext(ctx)
+	return isForbidden(err)
 }
 
 // upgrading is true while a KV engine is being turned from version 1 to 2.

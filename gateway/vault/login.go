@@ -142,6 +142,15 @@ func readSecretFile(path string) (string, error) {
 	return text, nil
 }
 
+// loginPause is how long a login that failed speaks for those after it: OpenBao locks a role out
+// that fails often, and a thousand calls would be often.
+const loginPause = time.Second
+
+type failedLogin struct {
+	err error
+	at  time.Time
+}
+
 // logIn gets a new token, unless somebody else has since the login that the caller saw. Those
 // who saw the same token go stale share one login and its outcome, which does not end with any
 // one of them; questions with a good token do not wait for it. The error is an *Error.
@@ -150,9 +159,19 @@ func (c *Client) logIn(ctx context.Context, seen uint64) error {
 		if _, login := c.current(); login != seen {
 			return nil, nil //nolint:nilnil // the token is new already
 		}
+		c.mu.Lock()
+		before := c.failed
+		c.mu.Unlock()
+		if before.err != nil && time.Since(before.at) < loginPause {
+			return nil, before.err
+		}
 		ctx, cancel := context.WithTimeout(c.background, c.timeout)
 		defer cancel()
-		return nil, c.newToken(ctx)
+		err := c.newToken(ctx)
+		c.mu.Lock()
+		c.failed = failedLogin{err, time.Now()}
+		c.mu.Unlock()
+		return nil, err
 	})
 	select {
 	case outcome := <-one:

@@ -61,7 +61,7 @@ func (c *Client) live(ctx context.Context) bool {
 		switch {
 		case now != login: // a question's own login; its token is renewed from here on
 			return c.live(ctx)
-		case !token.Renewable, time.Until(ends) < shortest:
+		case !token.Renewable, time.Until(ends) <= 0:
 			return true
 		}
 		renewed, err := c.renew(ctx, client)

@@ -76,7 +76,7 @@ func OpenWithToken(cfg Config, token string) (*Client, error) {
 type operators struct{}
 
 func (operators) logIn(context.Context, opener) (*api.Secret, error) {
-	return nil, refused(loggingIn, KindForbidden, nil, "OpenBao does not know the token (BAO_TOKEN); bao login")
+	return nil, refused(loggingIn, KindForbidden, nil, "OpenBao does not know your token, or it has ended: bao login")
 }
 func (operators) revokes() bool { return false }
 
