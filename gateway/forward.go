@@ -219,4 +219,3 @@ func (c *call) keepOutcome(o audit.Outcome) {
 
 // keepWithin bounds the wait for the book after the answer is with the caller.
 const keepWithin = 10 * time.Second
-

@@ -144,7 +144,7 @@ func (e *Engine) judge(ctx context.Context, l *law, q rego.PreparedEvalQuery, in
 		// A panic of the evaluator is a denial like any other failure, and takes
 		// nobody else's call with it.
 		if p := recover(); p != nil {
-			d = e.fail(ctx, l.revision, CodeEvaluation, errors.New("evaluator panicked: " + PanicText(p)))
+			d = e.fail(ctx, l.revision, CodeEvaluation, errors.New("evaluator panicked: "+PanicText(p)))
 		}
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, e.budget, errBudget)

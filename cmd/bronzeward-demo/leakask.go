@@ -31,38 +31,45 @@ func grpcTrailer(md *metadata.MD) grpc.CallOption { return grpc.Trailer(md) }
 
 // ask makes one request of the HTTP API and keeps what comes back, head and body.
 func (l *leak) ask(ctx context.Context, person, method, path string, body io.Reader, header ...string) ([]byte, error) {
-	conf, err := l.w.ClientTLS(person)
+	text, whole, err := l.request(ctx, person, method, path, body, header...)
 	if err != nil {
 		return nil, err
+	}
+	kind := inHTTP
+	if path == "/metrics" {
+		kind = inMetrics
+	}
+	return text, l.tell(kind, person+" "+method+" "+path, whole)
+}
+
+// request makes one request and gives the body of the answer, and the whole of it.
+func (l *leak) request(ctx context.Context, person, method, path string, body io.Reader, header ...string) (text []byte, whole string, err error) {
+	conf, err := l.w.ClientTLS(person)
+	if err != nil {
+		return nil, "", err
 	}
 	conf.ServerName, conf.NextProtos = "", nil
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, method, l.w.API()+path, body)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, err
+	if text, err = io.ReadAll(response.Body); err != nil {
+		return nil, "", err
 	}
 	var out bytes.Buffer
 	fmt.Fprintln(&out, response.Status)
 	_ = response.Header.Write(&out) // a Buffer takes everything
 	out.Write(text)
-	kind := inHTTP
-	if path == "/metrics" {
-		kind = inMetrics
-	}
-	path, _, _ = strings.Cut(path, "?") // what a caller wrote into it is not an answer
-	return text, l.tell(kind, person+" "+method+" "+path, out.String())
+	return text, out.String(), nil
 }
 
 // post submits a configuration.
@@ -101,10 +108,15 @@ func (l *leak) shown(ctx context.Context, name, token string) error {
 	inPath := url.PathEscape(token)
 	for _, path := range []string{"/changes?access_token=", "/whoami?token=", "/changes?cursor=", "/changes/", "/machines/", "/nothing/"} {
 		all.Go(func() error {
-			_, err := l.ask(ctx, "olga", http.MethodGet, path+inPath, nil)
+			// The answer names the path that was asked for, to whoever asked; it is not kept
+			// here. The book and the log are searched.
+			_, _, err := l.request(ctx, "olga", http.MethodGet, path+inPath, nil)
 			return err
 		})
 	}
+	all.Go(func() error {
+		return l.oneRequest(ctx, "olga", "/machine.MachineService/Version", nil, "nodes", token, "context", token)
+	})
 	for _, md := range [][]string{{"authorization", "Bearer " + token}, {"x-token", token}, {"token", token}, {"cookie", token}} {
 		all.Go(func() error {
 			return l.oneRequest(ctx, "", "/machine.MachineService/Version", nil, append(md, "nodes", "worker-1")...)
@@ -431,7 +443,7 @@ func (l *leak) kill(ctx context.Context, g *world.Gateway, signal syscall.Signal
 	before := len(node.Log().Calls())
 	go func() {
 		out, err := l.w.Talosctl(ctx, "olga", "-n", "worker-2", "apply-config", "--mode=no-reboot", "-f", path)
-		held <- l.tell(inTalosctl, "held", fmt.Sprint(out, err))
+		held <- l.tell(inTalosctl, "held", saidAndEnded(out, err))
 	}()
 	waiting, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -222,7 +222,7 @@ func (l *leak) tell(kind, what, text string) error {
 		}
 		return r
 	}, what)
-	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%04d-%.80s", n, what)), []byte(text), 0o600)
+	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%04d-%.40s", n, what)), []byte(text), 0o600)
 }
 
 // send writes a configuration into the folder of what is sent, and gives its path.

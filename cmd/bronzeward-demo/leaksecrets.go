@@ -229,7 +229,7 @@ func (l *leak) unusableConfig(ctx context.Context, name string, good []byte, old
 		bounded, cancel := context.WithTimeout(ctx, 2*time.Second)
 		out, err := l.w.Bronzeward(bounded, "", args...)
 		cancel()
-		if err := l.tell(inCommand, name+" "+args[0], fmt.Sprint(out, "\n", err)); err != nil {
+		if err := l.tell(inCommand, name+" "+args[0], saidAndEnded(out, err)); err != nil {
 			return err
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"bronzeward/fixtures/idp"
 	"bronzeward/fixtures/leakscan"
 	"bronzeward/fixtures/talosd"
+	"bronzeward/fixtures/world"
 	"bronzeward/gateway/facts"
 )
 
@@ -61,13 +62,22 @@ func (l *leak) story(ctx context.Context) error {
 // talosctl runs it and keeps what it printed, whatever became of it.
 func (l *leak) talosctl(ctx context.Context, person string, args ...string) (string, error) {
 	out, err := l.w.Talosctl(ctx, person, args...)
-	return out, errors.Join(ctx.Err(), l.tell(inTalosctl, strings.Join(args, " "), fmt.Sprint(out, "\n", err)))
+	return out, errors.Join(ctx.Err(), l.tell(inTalosctl, strings.Join(args, " "), saidAndEnded(out, err)))
 }
 
 // command runs bronzeward and keeps what it printed, whatever became of it.
 func (l *leak) command(ctx context.Context, person string, args ...string) (string, error) {
 	out, err := l.w.Bronzeward(ctx, person, args...)
-	return out, errors.Join(ctx.Err(), l.tell(inCommand, strings.Join(args, " "), fmt.Sprint(out, "\n", err)))
+	return out, errors.Join(ctx.Err(), l.tell(inCommand, strings.Join(args, " "), saidAndEnded(out, err)))
+}
+
+// saidAndEnded is what a command printed, and how it ended; what it was given is not in it.
+func saidAndEnded(out string, err error) string {
+	var failed *world.CommandError
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return fmt.Sprint(out, "\n", err)
 }
 
 // apply applies a text to a worker for real and as a dry run, and gives what the real one said.
@@ -203,7 +213,7 @@ func (l *leak) broken(ctx context.Context) error {
 		under("    acceptedCAs: [{crt: " + c("a certificate that is no base64") + "}]\n"),
 		under("    network: {interfaces: [{interface: eth0, addresses: [" + c("an address") + "]}]}\n"),
 		strings.Replace(string(active), "endpoint: https://10.5.0.2:6443", "endpoint: \"https://u:"+c("an endpoint")+"@[bad:%zz\"", 1),
-		strings.Replace(string(active), "type: worker", "type: "+c("a machine type"), 1),
+		strings.Replace(string(active), "type: worker", "type: "+l.canaries.Text("broken: a machine type"), 1),
 		strings.Replace(string(active), "debug: false", "debug: "+c("a text for a truth"), 1),
 		string(active) + "---\napiVersion: v1alpha1\nkind: " + c("a kind of document") + "\n",
 		string(active) + "---\napiVersion: " + c("an apiVersion") + "\nkind: HostnameConfig\n",
@@ -292,7 +302,23 @@ func (l *leak) quoted(ctx context.Context) error {
 		}
 		l.w.Nodes["worker-1"].ClearFaults()
 	}
-	return nil
+	return l.quotedReading(ctx, string(active))
+}
+
+// quotedReading is a node that quotes its configuration when something harmless is read. Who
+// asks gets the node's words; nobody else does.
+func (l *leak) quotedReading(ctx context.Context, active string) error {
+	err := l.w.Nodes["worker-1"].Fault(talosd.Fault{Kind: talosd.ErrorBefore, Method: "/machine.MachineService/Version", Code: uint32(codes.Internal), Message: active, Times: -1})
+	if err != nil {
+		return err
+	}
+	defer l.w.Nodes["worker-1"].ClearFaults()
+	out, err := l.w.Talosctl(ctx, "olga", "-n", "worker-1", "version", "--short")
+	if err == nil {
+		return fmt.Errorf("the node did not answer with an error:\n%s", out)
+	}
+	_, err = l.command(ctx, "olga", "machines", "observe", "worker-1")
+	return err
 }
 
 var noteLine = regexp.MustCompile(`(?m)^        example\.com/note: .*$`)

@@ -146,7 +146,7 @@ func (c *call) refused(err error) *problem {
 	// The client may be gone; what it asked for is written down all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), recordWithin)
 	defer cancel()
-	p.entry, err = c.Book.Record(ctx, c.by, c.route.act, c.subject(), p.code, plain(p.detail, mostDetail))
+	p.entry, err = c.Book.Record(ctx, c.by, c.route.act, c.subject(), p.code, plain(unquoted(p.detail), mostDetail))
 	if err != nil {
 		c.note(slog.Any("book", err), slog.String("unwritten", p.code))
 		c.entry.set(uuid.Nil)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -53,6 +54,20 @@ func clip(s string, most int) (short, mark string) {
 		most--
 	}
 	return s[:most], "…"
+}
+
+// inQuotes is a text that quoted wrote.
+var inQuotes = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// unquoted is a sentence as it may be kept: what it quotes of a stranger's and is no name is
+// left out. Who wrote it gets it back; the book does not keep it, because it may be a secret.
+func unquoted(sentence string) string {
+	return inQuotes.ReplaceAllStringFunc(sentence, func(quote string) string {
+		if name(quote[1:len(quote)-1]) == noName {
+			return `"…"`
+		}
+		return quote
+	})
 }
 
 // noName stands for a part of a path that is neither an id nor a name.

@@ -29,3 +29,27 @@ func TestStrangersTextIsShownEscapedAndCut(t *testing.T) {
 		})
 	}
 }
+
+// What a stranger wrote where a name belongs is kept when it can be one, and only then.
+func TestWhatIsNoNameIsNotKept(t *testing.T) {
+	for text, want := range map[string]string{
+		"worker-1": "worker-1", "chg_01jz0000000000000000000000": "chg_01jz0000000000000000000000", "fd00::1": "fd00::1", "": "",
+		"0190e4a2-7b1c-7c3e-9a51-3f2d1c4b5a69": "0190e4a2-7b1c-7c3e-9a51-3f2d1c4b5a69",
+		"eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJvIn0": noName, "pass%20word": noName, "pass word": noName, "Sup3rsecret": noName,
+		strings.Repeat("0a", 21): noName, // the hexadecimal form of a key
+	} {
+		if got := name(text); got != want {
+			t.Errorf("%q is kept as %q, want %q", text, got, want)
+		}
+	}
+	for sentence, want := range map[string]string{
+		`"limt" is not a parameter this request takes`:                              `"limt" is not a parameter this request takes`,
+		quoted("hunter2 & more") + " is no id, and " + quoted(`a"b\c`) + " is none": `"…" is no id, and "…" is none`,
+		"nothing is quoted": "nothing is quoted",
+		`"an open quote`:    `"an open quote`,
+	} {
+		if got := unquoted(sentence); got != want {
+			t.Errorf("%s is kept as %s, want %s", sentence, got, want)
+		}
+	}
+}
