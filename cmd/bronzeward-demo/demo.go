@@ -44,7 +44,7 @@ func demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(linkCommands(w.Path("bin"), talosctl, w.Binary), writeAs(w)); err != nil {
+	if err := errors.Join(linkCommands(w.Path("bin"), talosctl, w.Binary), writeAs(w), writeHome(w)); err != nil {
 		return errors.Join(err, w.Close())
 	}
 	g := w.Gateways["gateway-1"]
@@ -62,7 +62,8 @@ Bronzeward is up.
 
 In another terminal:
 
-  export PATH=%s:$PATH     # talosctl, bronzeward, and "as NAME COMMAND", which runs a command as one of these people
+  export PATH=%s:$PATH     # talosctl, bronzeward, "as NAME COMMAND", which runs a command as one of these
+                           # people, and "home NAME COMMAND", which has nothing but what their login wrote
 
 and try, with the id and the digest that are printed in the place of chg_… and hmac-…:
 
@@ -95,6 +96,23 @@ shift
 exec "$@"
 `, w.Path("pki"), w.Path("talosconfig"), w.API(), w.ConfigFile())
 	return os.WriteFile(w.Path("bin", "as"), []byte(text), 0o755)
+}
+
+// writeHome writes the command "home NAME COMMAND", which gives a command nothing but somebody's
+// home, with what their logins have written there.
+func writeHome(w *world.World) error {
+	text := fmt.Sprintf(`#!/bin/sh
+# home NAME COMMAND...: run a command with the home folder of one of the demo's people.
+[ $# -ge 2 ] || { echo "usage: home NAME COMMAND..." >&2; exit 2; }
+[ -e '%[1]s/'"$1.crt" ] || { echo "home: nobody here is called $1" >&2; exit 2; }
+export HOME='%[2]s/'"$1"
+export XDG_CONFIG_HOME="$HOME/.config" XDG_STATE_HOME="$HOME/.local/state"
+unset TALOSCONFIG TALOS_HOME BRONZEWARD_SERVER BRONZEWARD_SERVER_CA BRONZEWARD_CERTIFICATE BRONZEWARD_KEY BRONZEWARD_TOKEN BRONZEWARD_TOKEN_FILE
+mkdir -p "$HOME"
+shift
+exec "$@"
+`, w.Path("pki"), w.Path("home"))
+	return os.WriteFile(w.Path("bin", "home"), []byte(text), 0o755)
 }
 
 // linkCommands puts talosctl and bronzeward under their own names into one folder.

@@ -19,6 +19,7 @@ type step struct {
 	tool   string // "talosctl" or "bronzeward"
 	args   []string
 	fails  bool
+	home   bool // runs with what the person's login wrote, and nothing else
 	must   []string
 	grep   string // shows the lines with it only, and the ones after
 }
@@ -56,6 +57,9 @@ func (s step) with(v seen) []string {
 // shown is the command as a person types it.
 func (s step) shown(v seen) string {
 	line := "as " + s.person + " " + s.tool + " " + strings.Join(s.with(v), " ")
+	if s.home {
+		line = strings.Replace(line, "as ", "home ", 1)
+	}
 	if s.grep != "" {
 		line += " | grep -A1 " + s.grep
 	}
@@ -85,7 +89,15 @@ func steps(w *world.World) []step {
 	apply := []string{"-n", "worker-1", "apply-config", "--mode=no-reboot", "-f", label}
 	return []step{
 		{
-			says: "olga, an operator, asks two workers for their version, as against the nodes", person: "olga", tool: "talosctl",
+			says: "olga, an operator, logs in: her key stays here, and the gateway has a certificate signed for it by OpenBao", person: "olga", tool: "bronzeward",
+			home: true, args: w.LogInArguments(), must: []string{"you are olga of", "certificate good until", "context lab in"},
+		},
+		{
+			says: "talosctl works with no more steps", person: "olga", tool: "talosctl", home: true,
+			args: []string{"-n", "worker-1", "version", "--short"}, must: []string{"worker-1", "v1.13.6"},
+		},
+		{
+			says: "\"as NAME\" gives a command credentials that are there already; olga asks two workers for their version, as against the nodes", person: "olga", tool: "talosctl",
 			args: []string{"-n", "worker-1,worker-2", "version", "--short"},
 			must: []string{"worker-1", "worker-2", "v1.13.6"},
 		},
@@ -173,9 +185,14 @@ func script(ctx context.Context) (err error) {
 func (s step) run(ctx context.Context, w *world.World, v seen) (string, error) {
 	var out string
 	var err error
-	if s.tool == "talosctl" {
+	switch {
+	case s.home && s.args[0] == "login":
+		out, err = w.LogIn(ctx, s.person)
+	case s.home:
+		out, err = w.FromHome(ctx, s.person, s.tool, s.with(v)...)
+	case s.tool == "talosctl":
 		out, err = w.Talosctl(ctx, s.person, s.with(v)...)
-	} else {
+	default:
 		out, err = w.Bronzeward(ctx, s.person, s.with(v)...)
 	}
 	var failed *world.CommandError

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +46,8 @@ type loginRun struct {
 	file        clientFile
 	offer       loginOffer
 	contexts    []talosContext
+	endpoints   []string // of every context
+	ca          []byte   // of every context; empty for the system's
 	talosconfig string
 	folder      loginFolder
 	// now is the gateway's clock.
@@ -138,14 +141,22 @@ func (l *loginCmd) prepare(ctx context.Context, g *globals) (*loginRun, error) {
 		return nil, err
 	}
 	r.offer, r.now = offer, said.now
-	endpoints, err := l.endpointsOf(offer, settings.server)
-	if err != nil {
+	r.ca = ca
+	if r.endpoints, err = l.endpointsOf(offer, settings.server); err != nil {
 		return nil, err
 	}
-	if r.contexts, err = l.contextsOf(offer.Clusters, endpoints, ca); err != nil {
-		return nil, err
+	return r, r.aim(offer.Clusters)
+}
+
+// aim says which contexts will be written, and looks whether something is in their way.
+func (r *loginRun) aim(clusters []string) (err error) {
+	if slices.ContainsFunc(clusters, func(name string) bool { return !isName(name) }) {
+		return fmt.Errorf("%s names a cluster by what is no name; nothing was written", r.asker.settings.server)
 	}
-	return r, r.inTheWay()
+	if r.contexts, err = r.contextsOf(clusters, r.endpoints, r.ca); err != nil {
+		return err
+	}
+	return r.inTheWay()
 }
 
 // inTheWay looks at the files without writing.
@@ -206,6 +217,12 @@ func (r *loginRun) takeCertificate(ctx context.Context) (loginCredential, error)
 		newCertificate{CSR: string(csr), LifetimeSeconds: int64(r.Lifetime / time.Second)})
 	if err != nil {
 		return loginCredential{}, said.clockHint(err, answered.now)
+	}
+	// Which clusters there are is told to people who may look at them, and so not before.
+	if len(got.Clusters) > 0 {
+		if err := r.aim(got.Clusters); err != nil {
+			return loginCredential{}, err
+		}
 	}
 	chain, err := checkChain([]byte(got.Certificate), key.Public(), certificatePerson{said.issuer, said.subject}, answered.now)
 	if err != nil {
