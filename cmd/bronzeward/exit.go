@@ -7,6 +7,7 @@ import (
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/upstream"
+	"bronzeward/gateway/vault"
 )
 
 // Exit codes: what a script may rely on.
@@ -77,7 +78,7 @@ func exitCode(err error) int {
 	case errors.Is(err, gateway.ErrLockOut), errors.As(err, &denied), errors.As(err, &refused), errors.As(err, &act):
 		return exitDenied
 	case errors.As(err, &away), upstream.ClassOf(err) == upstream.ClassUnreachable,
-		errors.Is(err, control.ErrUnavailable), errors.Is(err, audit.ErrUnavailable):
+		errors.Is(err, control.ErrUnavailable), errors.Is(err, audit.ErrUnavailable), errors.Is(err, vault.ErrUnavailable):
 		return exitUnavailable
 	}
 	return exitFailed

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -104,7 +103,4 @@ func TestAnOpenBaoOfThePastIsNamed(t *testing.T) {
 	_, err := s.Open(t.Context(), recent, change)
 	wantError(t, err, ErrRefused, KindKeyUnknown, SealKey+" v2", "up to v1 only: it was restored from an older state")
 	opens(t, s, old, []byte("before"))
-	if !strings.Contains(err.Error(), "the keys do not open this") {
-		t.Error(err)
-	}
 }
