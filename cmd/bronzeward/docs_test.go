@@ -26,7 +26,7 @@ import (
 
 // pages are the files of docs/ that these tests hold.
 func pages() []string {
-	return []string{"policies.md", "codes.md", "auditing.md", "operating.md", "faults.md", "approvals.md"}
+	return []string{"policies.md", "codes.md", "auditing.md", "operating.md", "faults.md", "approvals.md", "openbao.md"}
 }
 
 // These tests hold docs/ to the code: what a table lists is what there is, both ways, and
@@ -224,7 +224,7 @@ func TestEveryCommandInTheDocsExists(t *testing.T) {
 		t.Fatalf("the command tree reads as %v", leaves)
 	}
 	for _, name := range pages() {
-		for _, m := range regexp.MustCompile("(?:[`$] ?|try: |\n|   )bronzeward ([a-z]+)(?: ([a-z]+))?").FindAllStringSubmatch(page(t, name), -1) {
+		for _, m := range regexp.MustCompile("(?:[`$] ?|try: |\n|   )bronzeward ([a-z]+)(?: ([a-z]+(?:-[a-z]+)*))?").FindAllStringSubmatch(page(t, name), -1) {
 			command := m[1]
 			if inner[command] {
 				command += " " + m[2]

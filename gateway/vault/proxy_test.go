@@ -1,18 +1,18 @@
 package vault
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
-
-	"crypto/tls"
-	"crypto/x509"
-	"os"
 )
 
 // proxy stands in front of a real server and spoils some of what passes.
@@ -48,6 +48,7 @@ func newProxy(t testing.TB, h *house) *proxy {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	p := &proxy{h: h, forward: &httputil.ReverseProxy{
 		Transport: transport,
+		ErrorLog:  log.New(io.Discard, "", 0),
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 	}}
 	p.Server = httptest.NewServer(p)

@@ -175,15 +175,19 @@ func TestWhatHappensToTheSealKeyIsNamed(t *testing.T) {
 			h.root(t, "POST", h.transit+"/keys/"+SealKey+"/trim", map[string]any{"min_available_version": 2})
 		}, false, KindKeyTooOld, SealKey + " v1", "min_decryption_version", true},
 		"deleted": {func(t *testing.T, h *house) { h.drop(t, SealKey) }, false, KindKeyMissing, SealKey, "no such key", false},
-		"recreated": {func(t *testing.T, h *house) { h.recreate(t, SealKey, "aes256-gcm96") },
-			false, KindKeyRecreated, SealKey + " v1", "recreated under the same name", true},
+		"recreated": {
+			func(t *testing.T, h *house) { h.recreate(t, SealKey, "aes256-gcm96") },
+			false, KindKeyRecreated, SealKey + " v1", "recreated under the same name", true,
+		},
 		"recreated and rotated past": {func(t *testing.T, h *house) {
 			h.recreate(t, SealKey, "aes256-gcm96")
 			h.rotate(t, SealKey)
 			h.rotate(t, SealKey)
 		}, false, KindKeyRecreated, SealKey + " v1", "is gone", true},
-		"recreated as another type": {func(t *testing.T, h *house) { h.recreate(t, SealKey, "ed25519") },
-			false, KindKeyRecreated, SealKey + " v1", "recreated", false},
+		"recreated as another type": {
+			func(t *testing.T, h *house) { h.recreate(t, SealKey, "ed25519") },
+			false, KindKeyRecreated, SealKey + " v1", "recreated", false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
