@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"bronzeward/fixtures/openbao/baotest"
+
 	"go.uber.org/goleak"
 )
 
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(baotest.Around(m), goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(nowhere)
 		os.Exit(code)
 	}))

@@ -92,12 +92,16 @@ type openBaoPart struct {
 	Detail string      `json:"detail,omitempty"`
 }
 
+// bad is whether a person should look at it.
+func (p openBaoPart) bad() bool { return p.State != vault.StateGood }
+
 // Run shows what is not as it should be, and puts it right when that is wanted.
 func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 	cfg, client, err := g.operator(s.tokenFlags)
 	if err != nil {
 		return err
 	}
+	defer client.Close()
 	setup := vault.SetupConfig{
 		Policies:      map[string]string{gatewayPolicy: policies.Gateway, operatorPolicy: policies.Operator},
 		GatewayPolicy: gatewayPolicy, AppRole: cfg.appRole(),
@@ -106,9 +110,9 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	access, err := s.access(ctx, cfg, steps)
-	if err != nil {
-		return err
+	var access []openBaoPart
+	if !slices.ContainsFunc(steps, func(s vault.Step) bool { return s.State == vault.StateMissing }) {
+		access = gatewayAccess(ctx, cfg)
 	}
 	parts := append(statesOf(steps), access...)
 	if err := g.print(parts, []string{"PART", "STATE", "DETAIL"}, func(row func(...string)) {
@@ -118,9 +122,8 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 	}); err != nil {
 		return err
 	}
-	good := !slices.ContainsFunc(parts, func(p openBaoPart) bool { return p.State != vault.StateGood })
 	switch {
-	case good:
+	case !slices.ContainsFunc(parts, openBaoPart.bad):
 		g.say("nothing is missing")
 		return nil
 	case s.Check:
@@ -131,6 +134,9 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 			return fmt.Errorf("%s: %s; nothing was changed", p.Part, p.Detail)
 		}
 	}
+	if !slices.ContainsFunc(statesOf(steps), openBaoPart.bad) {
+		return s.concludeOn(g, access)
+	}
 	if !s.Yes {
 		if !g.interactive {
 			return usageError{errors.New("nothing was changed: give --yes, since nobody can be asked here")}
@@ -139,7 +145,23 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 			return err
 		}
 	}
-	return s.do(ctx, g, client, setup)
+	if err := s.do(ctx, g, client, setup); err != nil {
+		return err
+	}
+	return s.concludeOn(g, gatewayAccess(ctx, cfg))
+}
+
+// concludeOn says how the gateway's login stands when everything is made. What it may too much
+// comes from elsewhere than the policies here, so that a person must look.
+func (s *openBaoSetupCmd) concludeOn(g *globals, access []openBaoPart) error {
+	for _, p := range access {
+		if p.State == vault.StateDiffers {
+			return changedError{fmt.Errorf("everything is made, but %s is not as it should be: %s", p.Part, p.Detail)}
+		}
+		g.say("%s: %s", p.Part, p.Detail)
+	}
+	g.say("done; bronzeward openbao setup --check looks again")
+	return nil
 }
 
 // do carries out the plan, looked at anew after each step: one that is done may be the ground
@@ -152,7 +174,6 @@ func (s *openBaoSetupCmd) do(ctx context.Context, g *globals, client *vault.Clie
 		}
 		next := slices.IndexFunc(steps, func(s vault.Step) bool { return s.State != vault.StateGood })
 		if next < 0 {
-			g.say("done; bronzeward openbao setup --check looks again")
 			return nil
 		}
 		if err := steps[next].Do(ctx); err != nil {
@@ -162,37 +183,48 @@ func (s *openBaoSetupCmd) do(ctx context.Context, g *globals, client *vault.Clie
 	}
 }
 
-// access looks at what the gateway's own login may do, where it can log in already.
-func (s *openBaoSetupCmd) access(ctx context.Context, cfg *Config, steps []vault.Step) ([]openBaoPart, error) {
-	if slices.ContainsFunc(steps, func(s vault.Step) bool { return s.State == vault.StateMissing }) {
-		return nil, nil
+// gatewayAccess looks at what the gateway's own login may do. A login whose files lie on the
+// gateway's host alone cannot be looked at from elsewhere, and is said to be unknown.
+func gatewayAccess(ctx context.Context, cfg *Config) []openBaoPart {
+	const part = "the gateway's login"
+	differs := func(err error) []openBaoPart {
+		return []openBaoPart{{part, vault.StateDiffers, err.Error()}}
+	}
+	if file := cfg.loginFile(); file != "" {
+		if _, err := os.Stat(file); err != nil {
+			return []openBaoPart{{part, vault.StateUnknown, file + " is not here; run --check where the gateway runs"}}
+		}
 	}
 	conf, err := cfg.vaultConfig(slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, err
+		return differs(err)
 	}
 	gateway, err := vault.Open(ctx, conf)
 	if err != nil {
-		return []openBaoPart{{Part: "the gateway's login", State: vault.StateDiffers, Detail: err.Error()}}, nil
+		return differs(err)
 	}
 	defer gateway.Close()
 	all, err := vault.CheckAccess(ctx, gateway)
 	if err != nil {
-		return []openBaoPart{{Part: "the gateway's login", State: vault.StateDiffers, Detail: err.Error()}}, nil
+		return differs(err)
 	}
 	var out []openBaoPart
 	for _, a := range all {
-		switch {
-		case a.TooWide():
-			out = append(out, openBaoPart{"the gateway's login at " + a.Path, vault.StateDiffers, fmt.Sprintf("too wide: it has %s and needs %s", named(a.Has), named(a.Want))})
-		case a.Missing():
-			out = append(out, openBaoPart{"the gateway's login at " + a.Path, vault.StateDiffers, fmt.Sprintf("missing: it has %s and needs %s", named(a.Has), named(a.Want))})
+		var wrong []string
+		if a.TooWide() {
+			wrong = append(wrong, "too wide")
+		}
+		if a.Missing() {
+			wrong = append(wrong, "missing")
+		}
+		if wrong != nil {
+			out = append(out, openBaoPart{part + " at " + a.Path, vault.StateDiffers, fmt.Sprintf("%s: it has %s and needs %s", strings.Join(wrong, ", and "), named(a.Has), named(a.Want))})
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, openBaoPart{"the gateway's login", vault.StateGood, fmt.Sprintf("what it needs and no more, at %d paths", len(all))})
+		out = append(out, openBaoPart{part, vault.StateGood, fmt.Sprintf("what it needs and no more, at %d paths", len(all))})
 	}
-	return out, nil
+	return out
 }
 
 func named(capabilities []string) string {
@@ -231,6 +263,7 @@ func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
+	defer client.Close()
 	var texts [3][]byte
 	for i, path := range []string{p.Certificate, p.Key, p.CA} {
 		if texts[i], err = os.ReadFile(path); err != nil {
@@ -252,6 +285,7 @@ func (r *openBaoRotateCACmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
+	defer client.Close()
 	if _, err := vault.EnsureAuthority(ctx, client, true); err != nil {
 		return err
 	}
@@ -267,6 +301,7 @@ func (d *openBaoDropCACmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
+	defer client.Close()
 	dropped, err := vault.DropPrevious(ctx, client)
 	if err != nil {
 		return err
@@ -285,6 +320,7 @@ func (c *openBaoCheckpointKeyCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
+	defer client.Close()
 	keys, err := vault.NewCheckpointSigner(client).PublicKeys(ctx)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -149,4 +150,16 @@ func (c *Config) appRole() *vault.AppRole {
 		return nil
 	}
 	return &vault.AppRole{Mount: a.Mount, RoleIDFile: c.path(a.RoleIDFile), SecretIDFile: c.path(a.SecretIDFile)}
+}
+
+// loginFile is the first file that the login needs.
+func (c *Config) loginFile() string {
+	switch a := c.OpenBao.Auth; a.Method {
+	case methodKubernetes:
+		return cmp.Or(c.path(a.JWTFile), vault.ServiceAccountToken)
+	case methodToken:
+		return c.path(a.TokenFile)
+	default:
+		return c.path(a.SecretIDFile)
+	}
 }

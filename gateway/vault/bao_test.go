@@ -15,6 +15,8 @@ import (
 	policies "bronzeward/deploy/openbao"
 	"bronzeward/fixtures/openbao"
 	"bronzeward/fixtures/openbao/baotest"
+
+	"github.com/openbao/openbao/api/v2"
 )
 
 // house is a real OpenBao with its own mounts for one test, set up as an operator would.
@@ -26,6 +28,14 @@ type house struct {
 }
 
 func newHouse(t testing.TB, server *openbao.Server) *house {
+	t.Helper()
+	h := bareHouse(t, server)
+	h.run(t)
+	return h
+}
+
+// bareHouse has names for mounts and files, and nothing is made yet.
+func bareHouse(t testing.TB, server *openbao.Server) *house {
 	t.Helper()
 	h := &house{Server: server}
 	h.kv, h.transit = baotest.Mounts(t, server)
@@ -40,7 +50,6 @@ func newHouse(t testing.TB, server *openbao.Server) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.operator.Close)
-	h.run(t)
 	return h
 }
 
@@ -204,4 +213,17 @@ func nothingOf(t testing.TB, secrets []string, values ...any) {
 			}
 		}
 	}
+}
+
+// forgetIfThere removes a path of KV with all its versions, if there are any.
+func (h *house) forgetIfThere(t testing.TB, path string) {
+	t.Helper()
+	if status, _, err := h.API(t.Context(), "DELETE", h.kv+"/metadata/"+path, nil); err != nil || status >= 300 {
+		t.Fatalf("%d, %v", status, err)
+	}
+}
+
+// isForbiddenOnlyWhenUnknown is whether the present token can be told from one that is unknown.
+func isForbiddenOnlyWhenUnknown(ctx context.Context, client *api.Client) bool {
+	return !tokenIsUnknown(ctx, client)
 }

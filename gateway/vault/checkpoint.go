@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
-	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -59,14 +57,9 @@ func (s *CheckpointSigner) PublicKeys(ctx context.Context) (map[int]ed25519.Publ
 
 // parseSignature takes vault:v3:<base64> apart.
 func parseSignature(text string) (signature []byte, version int, err error) {
-	rest, ok := strings.CutPrefix(text, "vault:v")
-	digits, encoded, whole := strings.Cut(rest, ":")
-	if !ok || !whole {
-		return nil, 0, fmt.Errorf("not a signature of Transit")
+	if version, err = versionOf(text); err != nil {
+		return nil, 0, err
 	}
-	if version, err = strconv.Atoi(digits); err != nil {
-		return nil, 0, fmt.Errorf("not a signature of Transit")
-	}
-	signature, err = base64.StdEncoding.DecodeString(encoded)
+	signature, err = base64.StdEncoding.DecodeString(strings.SplitN(text, ":", 3)[2])
 	return signature, version, err
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -286,10 +287,15 @@ func TestGetAsksNothing(t *testing.T) {
 func TestTheKeeperRefreshesAndSaysWhatIsTheMatter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		var problem error
+		var problem atomic.Pointer[Error]
 		rounds := 0
 		k := NewKeeper(0, slog.New(slog.NewTextHandler(&log, nil)),
-			Refresher{"one", func(context.Context) error { return problem }},
+			Refresher{"one", func(context.Context) error {
+				if e := problem.Load(); e != nil {
+					return e
+				}
+				return nil
+			}},
 			Refresher{"two", func(context.Context) error { rounds++; return nil }},
 		)
 		if problem, confirmed := k.Health(); problem != "" || !confirmed.IsZero() {
@@ -307,13 +313,13 @@ func TestTheKeeperRefreshesAndSaysWhatIsTheMatter(t *testing.T) {
 		if said, confirmed := k.Health(); said != "" || !confirmed.Equal(began.Add(DefaultRefresh)) {
 			t.Errorf("got %q, %s", said, confirmed)
 		}
-		problem = refused("reading", KindForbidden, nil, "OpenBao says no")
+		problem.Store(refused("reading", KindForbidden, nil, "OpenBao says no"))
 		next()
 		next()
 		if said, confirmed := k.Health(); said != "OpenBao says no" || !confirmed.Equal(began.Add(DefaultRefresh)) {
 			t.Errorf("got %q, %s", said, confirmed)
 		}
-		problem = nil
+		problem.Store(nil)
 		next()
 		if said, _ := k.Health(); said != "" || rounds != 4 {
 			t.Errorf("got %q after %d rounds", said, rounds)

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// An envelope of the development sealer is
+// An envelope of the development sealer (that of Sealer is in seal.go) is
 //
 //	1 byte   formatDevelopment
 //	4 bytes  number of the key, big endian: 2 for k2

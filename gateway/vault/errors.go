@@ -18,7 +18,7 @@ var (
 	// ErrUnavailable means that the keys cannot be asked now, and may be later.
 	ErrUnavailable = errors.New("the keys cannot be asked now")
 	// ErrRefused means that the holder of the keys answered and will not do it.
-	ErrRefused = errors.New("the keys do not open this")
+	ErrRefused = errors.New("refused")
 	// ErrAltered means that the bytes are not what was sealed with that associated data.
 	ErrAltered = errors.New("the bytes are not what was sealed")
 )

@@ -67,11 +67,11 @@ type Kubernetes struct {
 	TokenFile string
 }
 
-// serviceAccount is where Kubernetes mounts a pod's token.
-const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+// ServiceAccountToken is where Kubernetes mounts a pod's token.
+const ServiceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 func (k Kubernetes) logIn(ctx context.Context, open opener) (*api.Secret, error) {
-	token, err := readSecretFile(orDefault(k.TokenFile, serviceAccount))
+	token, err := readSecretFile(orDefault(k.TokenFile, ServiceAccountToken))
 	if err != nil {
 		return nil, err
 	}

@@ -179,6 +179,41 @@ func TestASecretIDIsReplacedWithoutARestart(t *testing.T) {
 	})
 }
 
+// Wrong secret ids lock the gateway out of a method that setup did not enable (the control), and
+// not of its own: who knows the role id could keep it out for good.
+func TestWrongSecretIDsDoNotLockTheGatewayOut(t *testing.T) {
+	h := newHouse(t, baotest.Server(t))
+	control := newHouse(t, baotest.Server(t))
+	control.root(t, "POST", "sys/auth/"+control.setup.AppRole.Mount+"/tune", map[string]any{"user_lockout_config": map[string]any{"lockout_disable": false}})
+	for _, test := range []struct {
+		h  *house
+		in bool
+	}{{h, true}, {control, false}} {
+		role, err := readSecretFile(test.h.setup.AppRole.RoleIDFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			status, _, err := test.h.API(t.Context(), "POST", "auth/"+test.h.setup.AppRole.Mount+"/login", map[string]any{"role_id": role, "secret_id": "wrong"})
+			if err != nil || status < 400 {
+				t.Fatal(status, err)
+			}
+		}
+		for _, step := range test.h.plan(t) {
+			if strings.HasPrefix(step.What, "auth method") && (step.State != StateGood || strings.Contains(step.Detail, "lock the gateway out") == test.in) {
+				t.Errorf("the plan says %s: %s", step.State, step.Detail)
+			}
+		}
+		c, err := Open(t.Context(), test.h.config(t, *test.h.setup.AppRole))
+		if c != nil {
+			c.Close()
+		}
+		if in := err == nil; in != test.in {
+			t.Errorf("in: %v, want %v: %v", in, test.in, err)
+		}
+	}
+}
+
 // A short token is renewed by itself, and when that ends at its greatest age, another one is
 // had by itself: no question is needed for it, and none fails meanwhile.
 func TestATokenIsRenewedAndThenReplaced(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -47,6 +48,7 @@ func newProxy(t testing.TB, h *house) *proxy {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	p := &proxy{h: h, forward: &httputil.ReverseProxy{
 		Transport: transport,
+		ErrorLog:  log.New(io.Discard, "", 0),
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 	}}
 	p.Server = httptest.NewServer(p)

@@ -118,11 +118,27 @@ func methodStep(ctx context.Context, c *Client, mount string) (Step, error) {
 	case !ok:
 		step.State, step.do = StateMissing, func(ctx context.Context) error {
 			return c.ask(ctx, "enabling "+mount, func(ctx context.Context, client *api.Client) error {
-				return client.Sys().EnableAuthWithOptionsWithContext(ctx, mount, &api.EnableAuthOptions{Type: "approle"})
+				if err := client.Sys().EnableAuthWithOptionsWithContext(ctx, mount, &api.EnableAuthOptions{Type: "approle"}); err != nil {
+					return err
+				}
+				// Who knows the role id alone could lock the gateway out with wrong secret ids, which are
+				// random and not to be guessed. Enabling takes no such setting. A process that ends here
+				// leaves a method that locks out, and the plan's detail says so.
+				disable := true
+				return client.Sys().TuneMountWithContext(ctx, "auth/"+mount, api.MountConfigInput{UserLockoutConfig: &api.UserLockoutConfigInput{DisableLockout: &disable}})
 			})
 		}
 	case there.Type != "approle":
 		step.State, step.Detail = StateWrong, "it is of type "+there.Type+"; name another mount in the configuration"
+	default:
+		// The library reads this setting under another name than OpenBao writes it.
+		tuned, err := c.read(ctx, planning, "sys/auth/"+strings.TrimSuffix(mount, "/")+"/tune")
+		if err != nil {
+			return step, err
+		}
+		if tuned["user_lockout_disable"] != true {
+			step.Detail = "wrong secret ids lock the gateway out of it: bao auth tune -user-lockout-disable=true " + mount
+		}
 	}
 	return step, nil
 }

@@ -98,8 +98,8 @@ func parseKeyInfo(data map[string]any) (keyInfo, error) {
 	}
 	for name, value := range versions {
 		version, err := strconv.Atoi(name)
-		if err != nil {
-			return info, fmt.Errorf("a version is not a number")
+		if err != nil || version < 1 {
+			return info, errors.New("a version is no number from 1 on")
 		}
 		switch v := value.(type) {
 		case json.Number:
@@ -136,6 +136,9 @@ func number(value any) (int, error) {
 		return 0, errors.New("a version is missing")
 	}
 	out, err := n.Int64()
+	if err == nil && out < 0 {
+		return 0, errors.New("a version is below 0")
+	}
 	return int(out), err
 }
 

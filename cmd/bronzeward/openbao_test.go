@@ -1,0 +1,220 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	policies "bronzeward/deploy/openbao"
+	"bronzeward/fixtures/openbao/baotest"
+	"bronzeward/fixtures/talospki"
+)
+
+// openBaoText is a configuration with OpenBao in the place of files.
+func openBaoText(text, address, ca, auth string) string {
+	text = strings.Replace(text, "talos: {certificate: talos.crt, key: talos.key, ca: talos-ca.crt}\n", "", 1)
+	text = strings.Replace(text, "digest: {keys_file: keys-development.json}\n", "", 1)
+	return text + fmt.Sprintf("openbao: {address: %q, ca: %q, auth: %s}\n", address, ca, auth)
+}
+
+// What an operator does with OpenBao, in order, by the whole program on a real server.
+func TestOpenBaoCommands(t *testing.T) {
+	server := baotest.Own(t)
+	folder, text := goodConfig(t)
+	config := writeConfig(t, folder, openBaoText(text, server.Address(), server.CAFile(), "{role_id_file: role-id, secret_id_file: secret-id}"))
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("BAO_TOKEN", "")
+	do := func(t *testing.T, want int, args ...string) ran {
+		t.Helper()
+		got := runProgram(t, append([]string{"openbao"}, append(args, "--config", config)...)...)
+		if got.code != want {
+			t.Fatalf("%v: exit code %d, want %d\n%s%s", args, got.code, want, got.out, got.errOut)
+		}
+		for _, text := range []string{got.out, got.errOut} {
+			if strings.Contains(text, server.RootToken()) {
+				t.Fatalf("%v shows the token", args)
+			}
+		}
+		return got
+	}
+	says := func(t *testing.T, text string, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if !strings.Contains(text, w) {
+				t.Errorf("it does not say %q:\n%s", w, text)
+			}
+		}
+	}
+	root := func(t *testing.T, method, path string, body any) {
+		t.Helper()
+		if status, answer, err := server.API(t.Context(), method, path, body); err != nil || status >= 300 {
+			t.Fatal(status, answer, err)
+		}
+	}
+
+	says(t, do(t, exitUsage, "setup").errOut, "no OpenBao token: give --token-file or BAO_TOKEN, or log in with bao login")
+	says(t, do(t, exitUsage, "setup", "--token-file", "/does/not/exist").errOut, "reading your OpenBao token: open /does/not/exist")
+	t.Setenv("BAO_TOKEN", "canary-of-nobody")
+	if got := do(t, exitFailed, "setup", "--check"); strings.Contains(got.errOut, "canary") {
+		t.Error("it shows the token")
+	} else {
+		says(t, got.errOut, "OpenBao does not know your token")
+	}
+	t.Setenv("BAO_TOKEN", "")
+	if err := os.WriteFile(filepath.Join(os.Getenv("HOME"), ".vault-token"), []byte(server.RootToken()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	got := do(t, exitChanged, "setup", "--check")
+	says(t, got.out, "mount bronzeward (kv 2)", "missing", "Transit key bronzeward-seal (aes256-gcm96)", "policy bronzeward-operator", "AppRole bronzeward-gateway")
+	says(t, do(t, exitUsage, "setup").errOut, "nothing was changed: give --yes, since nobody can be asked here")
+	if got := do(t, exitChanged, "setup", "--check"); strings.Contains(got.out, "good") {
+		t.Fatalf("something was made:\n%s", got.out)
+	}
+	refused := runAt(t.Context(), console{in: strings.NewReader("no\n"), interactive: true}, "openbao", "setup", "--config", config)
+	if refused.code != exitFailed || !strings.Contains(refused.errOut, "nothing was done") || !strings.Contains(refused.errOut, server.Address()) {
+		t.Errorf("after no: %+v", refused)
+	}
+	got = do(t, exitOK, "setup", "--yes")
+	says(t, got.out, "Transit key bronzeward-ca (ecdsa-p256): done", "the gateway's login: what it needs and no more, at", "done; bronzeward openbao setup --check looks again")
+	for _, file := range []string{"role-id", "secret-id"} {
+		info, err := os.Stat(filepath.Join(folder, file))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v %v", file, info, err)
+		}
+	}
+	secret, err := os.ReadFile(filepath.Join(folder, "secret-id"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []string{"--yes", "--check"} {
+		says(t, do(t, exitOK, "setup", again).out, "nothing is missing", "what it needs and no more")
+	}
+	if now, err := os.ReadFile(filepath.Join(folder, "secret-id")); err != nil || string(now) != string(secret) {
+		t.Errorf("the secret id was written over: %v", err)
+	}
+	var parts []openBaoPart
+	if err := json.Unmarshal([]byte(do(t, exitOK, "setup", "--check", "-o", "json").out), &parts); err != nil || len(parts) < 15 {
+		t.Errorf("got %d parts, %v", len(parts), err)
+	}
+
+	t.Run("a login that may too much", func(t *testing.T) {
+		root(t, http.MethodPut, "sys/policies/acl/bronzeward-gateway", map[string]any{"policy": strings.Replace(policies.Gateway, `decrypt/bronzeward-seal" { capabilities = ["update"]`, `decrypt/bronzeward-seal" { capabilities = ["read"]`, 1) + `path "sys/policies/acl/*" { capabilities = ["read"] }`})
+		says(t, do(t, exitChanged, "setup", "--check").out, "policy bronzeward-gateway", "differs", "the gateway's login at sys/policies/acl/bronzeward-gateway", "too wide: it has read and needs nothing", "too wide, and missing: it has read and needs update")
+		says(t, do(t, exitOK, "setup", "--yes").out, "policy bronzeward-gateway: done")
+	})
+	t.Run("a secret id that is not taken", func(t *testing.T) {
+		if err := os.WriteFile(filepath.Join(folder, "secret-id"), []byte("another"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		says(t, do(t, exitChanged, "setup", "--yes").errOut, "everything is made, but the gateway's login is not as it should be", "AppRole at approle")
+		if err := os.WriteFile(filepath.Join(folder, "secret-id"), secret, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("what only a person can mend", func(t *testing.T) {
+		root(t, http.MethodPost, "transit/keys/bronzeward-seal/config", map[string]any{"exportable": true})
+		says(t, do(t, exitFailed, "setup", "--yes").errOut, "Transit key bronzeward-seal (aes256-gcm96): it can leave OpenBao", "nothing was changed")
+		root(t, http.MethodPost, "transit/keys/bronzeward-seal/config", map[string]any{"deletion_allowed": true})
+		root(t, http.MethodDelete, "transit/keys/bronzeward-seal", nil)
+		do(t, exitOK, "setup", "--yes")
+	})
+	t.Run("a login that is elsewhere", func(t *testing.T) {
+		other := writeConfig(t, t.TempDir(), openBaoText(text, server.Address(), server.CAFile(), "{method: kubernetes, role: gateway, jwt_file: /does/not/exist}"))
+		for file, to := range map[string]string{"server.crt": "x", "server.key": "x", "people.crt": "x"} {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(other), file), []byte(to), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := runProgram(t, "openbao", "setup", "--check", "--config", other)
+		if got.code != exitChanged || !strings.Contains(got.out, "unknown") || !strings.Contains(got.out, "run --check where the gateway runs") {
+			t.Errorf("got %+v", got)
+		}
+		if got := runProgram(t, "openbao", "setup", "--yes", "--config", other); got.code != exitOK {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("put-credential", func(t *testing.T) {
+		files := credentialFiles(t)
+		put := func(want int, cluster string, more ...string) ran {
+			return do(t, want, append([]string{"put-credential", "--cluster", cluster, "--certificate", files.certificate, "--key", files.key, "--ca", files.ca}, more...)...)
+		}
+		says(t, put(exitOK, "east").out, "the Talos credential of east is version 1; running gateways use it within 30s")
+		says(t, put(exitOK, "east", "-o", "json").out, `"version": 1`)
+		says(t, put(exitFailed, "../ca").errOut, `"../ca" is no name of a cluster`)
+		says(t, do(t, exitFailed, "put-credential", "--cluster", "east", "--certificate", files.ca, "--key", files.key, "--ca", files.ca).errOut, "certificate and key are not a pair")
+	})
+	t.Run("rotate-ca, drop-ca, checkpoint-key", func(t *testing.T) {
+		says(t, do(t, exitOK, "drop-ca").out, "there is no authority before the current one")
+		says(t, do(t, exitOK, "rotate-ca").out, "the one before stays trusted", "bronzeward openbao drop-ca")
+		says(t, do(t, exitOK, "drop-ca", "-o", "json").out, `"dropped": true`)
+		says(t, do(t, exitOK, "checkpoint-key").out, "VERSION", "ED25519")
+		var keys []struct {
+			Version int
+			Ed25519 string
+		}
+		if err := json.Unmarshal([]byte(do(t, exitOK, "checkpoint-key", "-o", "json").out), &keys); err != nil || len(keys) != 1 || keys[0].Version != 1 || len(keys[0].Ed25519) != 44 {
+			t.Errorf("got %v, %v", keys, err)
+		}
+	})
+	t.Run("a token that may not", func(t *testing.T) {
+		_, answer, err := server.API(t.Context(), http.MethodPost, "auth/token/create", map[string]any{"policies": []string{"bronzeward-operator"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("BAO_TOKEN", answer["auth"].(map[string]any)["client_token"].(string))
+		says(t, do(t, exitFailed, "rotate-ca").errOut, "403")
+		files := credentialFiles(t)
+		says(t, do(t, exitOK, "put-credential", "--cluster", "west", "--certificate", files.certificate, "--key", files.key, "--ca", files.ca).out, "west is version 1")
+	})
+	t.Run("sealed", func(t *testing.T) {
+		if err := server.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"setup", "--check"}, {"setup", "--yes"}, {"rotate-ca"}, {"drop-ca"}, {"checkpoint-key"}} {
+			says(t, do(t, exitUnavailable, args...).errOut, "OpenBao is sealed")
+		}
+	})
+	t.Run("away", func(t *testing.T) {
+		if err := server.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		says(t, do(t, exitUnavailable, "setup", "--check").errOut, "OpenBao cannot be reached")
+	})
+}
+
+type credentialFile struct{ certificate, key, ca string }
+
+// credentialFiles writes a Talos client's certificate with the role os:impersonator.
+func credentialFiles(t *testing.T) credentialFile {
+	t.Helper()
+	ca, err := talospki.NewCA(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := talospki.Client(ca, time.Now(), "os:impersonator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	out := credentialFile{filepath.Join(dir, "talos.crt"), filepath.Join(dir, "talos.key"), filepath.Join(dir, "ca.crt")}
+	for path, text := range map[string][]byte{out.certificate: client.Cert, out.key: client.Key, out.ca: ca.Cert} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func TestOpenBaoIsNotConfigured(t *testing.T) {
+	folder, text := goodConfig(t)
+	got := runProgram(t, "openbao", "setup", "--config", writeConfig(t, folder, text))
+	if got.code != exitUsage || !strings.Contains(got.errOut, "openbao is not configured: openbao.address") {
+		t.Errorf("got %+v", got)
+	}
+}
