@@ -32,7 +32,7 @@ type hook struct {
 // mostHook is how much of a body is kept, in bytes.
 const mostHook = 1 << 20
 
-func startHook(*leak) (*hook, error) {
+func startHook() (*hook, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
