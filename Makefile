@@ -48,6 +48,10 @@ scenario: setup build ## run one scenario, as in: make scenario S=S0
 scenarios: setup build ## run every scenario
 	@exec bin/bronzeward-demo scenario all
 
+.PHONY: leakscan
+leakscan: setup build ## run a story full of secrets, and search everything it leaves for them
+	@exec bin/bronzeward-demo leakscan
+
 .PHONY: test
 test: setup ## run every test: Go, Rego, end to end with the real talosctl
 	go test -timeout $(TEST_TIMEOUT) ./...

@@ -93,6 +93,28 @@ func (h *house) noCanaryKept(t testing.TB) {
 	}
 }
 
+// What a node says when something harmless is read is for whoever asked: it may quote what the
+// node holds, and nothing here could tell.
+func TestANodesWordsOfAReadingAreKeptNowhere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, nil)
+	c := h.as(t, "olga")
+	for _, method := range []string{methodVersion, "/cosi.resource.State/Get"} {
+		ok(t, h.nodes["w1"].Fault(talosd.Fault{Kind: talosd.ErrorBefore, Method: method, Code: uint32(codes.Internal), Message: "holding " + canary, Times: -1}))
+	}
+	for range 4 {
+		if a := c.call(bounded(t), methodVersion, to("w1"), nil); a.code() != codes.Internal || !strings.Contains(a.text(), canary) {
+			t.Errorf("the caller gets %v: the test proves nothing, or the node's words are lost", a.err)
+		}
+	}
+	a := c.apply(t, "w1", noReboot(t, labelled("one")))
+	if a.code() != codes.Unavailable || !strings.Contains(a.text(), "Internal") {
+		t.Errorf("an apply to a machine that cannot be read got %v", a.err)
+	}
+	noCanary(t, "the refusal", a.text())
+	h.noCanaryKept(t)
+}
+
 // Control: who may see secrets is shown the node's own words. Nothing more is kept for it.
 func TestWhoMaySeeSecretsIsShownThem(t *testing.T) {
 	t.Parallel()

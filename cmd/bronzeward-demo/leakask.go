@@ -12,18 +12,13 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"go.yaml.in/yaml/v4"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-
-	"github.com/jackc/pgx/v5"
-
-	"bronzeward/fixtures/talosd"
-	"bronzeward/fixtures/world"
 )
 
 func grpcHeader(md *metadata.MD) grpc.CallOption  { return grpc.Header(md) }
@@ -128,135 +123,6 @@ func (l *leak) shown(ctx context.Context, name, token string) error {
 	return nil
 }
 
-// captured takes changes with secrets through what can become of them.
-func (l *leak) captured(ctx context.Context) error {
-	active, _ := l.w.Nodes["worker-1"].Active()
-	rich, err := l.canaries.Worker("captured")
-	if err != nil {
-		return err
-	}
-	plain := func(name string) []byte { return []byte(annotated(string(active), l.canaries.Words(name))) }
-	for _, c := range []struct {
-		text []byte
-		end  []string // the act that ends it; an approval and an apply when empty
-		by   string
-	}{
-		{text: rich},
-		{text: plain("rejected"), end: []string{"changes", "reject", "CHANGE", "--reason", "no"}, by: "ada"},
-		{text: plain("cancelled"), end: []string{"changes", "cancel", "CHANGE"}, by: "olga"},
-		{text: plain("applied")},
-	} {
-		out, err := l.apply(ctx, c.text)
-		if err != nil {
-			return err
-		}
-		id := changeID.FindString(out)
-		if id == "" {
-			return fmt.Errorf("nothing was captured:\n%s", out)
-		}
-		l.changes = append(l.changes, id)
-		for _, args := range [][]string{{"changes", "show", id}, {"changes", "diff", id}, {"changes", "show", id, "-o", "json"}} {
-			if out, err = l.command(ctx, "ada", args...); err != nil {
-				return err
-			}
-		}
-		if c.end != nil {
-			end := strings.Split(strings.Replace(strings.Join(c.end, "\x00"), "CHANGE", id, 1), "\x00")
-			if _, err := l.command(ctx, c.by, end...); err != nil {
-				return err
-			}
-			continue
-		}
-		shown, err := change(ctx, l.w, id)
-		if err != nil {
-			return err
-		}
-		if _, err := l.command(ctx, "ada", "changes", "approve", id, "--digest", shown.Digest); err != nil {
-			return err
-		}
-		// The node refuses what needs a reboot, and quotes it.
-		if _, err := l.apply(ctx, c.text); err != nil {
-			return err
-		}
-		if _, err := l.command(ctx, "olga", "changes", "apply", id); err != nil {
-			return err
-		}
-	}
-	now, _ := l.w.Nodes["worker-1"].Active()
-	if bytes.Equal(now, active) {
-		return errors.New("the change that should be applied is not")
-	}
-	return nil
-}
-
-// drifted changes machines behind the gateway's back.
-func (l *leak) drifted(ctx context.Context) error {
-	text, err := l.canaries.Worker("behind its back")
-	if err != nil {
-		return err
-	}
-	if err := l.w.Nodes["worker-1"].SetConfig(text); err != nil {
-		return err
-	}
-	staged := annotated(string(text), l.canaries.Words("staged"))
-	if err := l.w.Nodes["worker-2"].Stage([]byte(staged)); err != nil {
-		return err
-	}
-	for _, s := range [][]byte{text, []byte(staged)} {
-		if _, err := l.send(s); err != nil { // what a node has is told nowhere else
-			return err
-		}
-	}
-	_, err = l.command(ctx, "olga", "machines", "observe", "worker-1", "worker-2", "controlplane-1")
-	if err != nil {
-		return err
-	}
-	_, err = l.apply(ctx, []byte(annotated(string(text), l.canaries.Words("over a drift"))))
-	return err
-}
-
-// unusable gives the gateway files and addresses with secrets that it cannot use.
-func (l *leak) unusable(ctx context.Context) error {
-	good, err := os.ReadFile(l.w.ConfigFile())
-	if err != nil {
-		return err
-	}
-	secret := func(name string) string { return l.canaries.Words("unusable: " + name) }
-	file := func(name, text string) (string, error) {
-		path := l.w.Path("pki", "unusable-"+name)
-		return path, os.WriteFile(path, []byte(text), 0o600)
-	}
-	paths := map[string]string{}
-	for name, text := range map[string]string{
-		"key.pem": l.canaries.PEM("unusable: a private key"), "keys-development.json": `{"current": "k1", "keys": {"k1": "` + secret("a key in a file") + `"}}`,
-		"broken-development.json": `{"current": "k1", "keys": {"` + secret("a broken key file"), "webhook": "whsec_" + secret("a webhook secret"),
-	} {
-		if paths[name], err = file(name, text); err != nil {
-			return err
-		}
-	}
-	var all errgroup.Group
-	for name, edit := range map[string][2]string{
-		"a database's password":        {`(?m)^  url: .*$`, "  url: postgres://gateway:" + secret("a database's password") + "@127.0.0.1:1/bronzeward"},
-		"an address that is none":      {`(?m)^  url: .*$`, "  url: \"postgres://gateway:" + secret("an address that is none") + "@127.0.0.1:x/%zz\""},
-		"a password as key and value":  {`(?m)^  url: .*$`, "  url: \"host=127.0.0.1 port=x password=" + secret("a password as key and value") + "\""},
-		"a private key":                {`(?m)^  key: pki/server.key$`, "  key: " + paths["key.pem"]},
-		"the upstream private key":     {`(?m)^  key: pki/talos.key$`, "  key: " + paths["key.pem"]},
-		"a key file":                   {`(?m)^  keys_file: .*$`, "  keys_file: " + paths["keys-development.json"]},
-		"a broken key file":            {`(?m)^  keys_file: .*$`, "  keys_file: " + paths["broken-development.json"]},
-		"a webhook's address":          {`(?m)^  webhook_url: .*$`, "  webhook_url: \"https://u:" + secret("a webhook's address") + "@[bad/%zz\""},
-		"a webhook's secret":           {`(?m)^  webhook_secret_file: .*$`, "  webhook_secret_file: " + paths["webhook"]},
-		"a key that is no setting":     {`(?m)^log:$`, "password: " + secret("a key that is no setting") + "\nlog:"},
-		"a value of another type":      {`(?m)^  level: debug$`, "  level: [" + secret("a value of another type") + "]"},
-		"a duration that is none":      {`(?m)^log:$`, "apply: {transport_deadline: " + secret("a duration that is none") + "}\nlog:"},
-		"an issuer with a credential":  {`(?m)^    - issuer: .*$`, "    - issuer: https://u:" + secret("an issuer with a credential") + "@127.0.0.1:1/"},
-		"a receiver with a credential": {`(?m)^  webhook_url: .*$`, "  webhook_url: http://u:" + secret("a receiver with a credential") + "@127.0.0.1:1/"},
-	} {
-		all.Go(func() error { return l.unusableConfig(ctx, name, good, edit[0], edit[1]) })
-	}
-	return all.Wait()
-}
-
 // questions asks everything that can be asked, as those who may.
 func (l *leak) questions(ctx context.Context) error {
 	raw, err := l.ask(ctx, "", http.MethodGet, "/openapi.yaml", nil)
@@ -269,7 +135,7 @@ func (l *leak) questions(ctx context.Context) error {
 	if err := yaml.Load(raw, &document); err != nil {
 		return err
 	}
-	attempts, err := l.strings(ctx, "select 'att_' || id::text from control.attempts")
+	attempts, err := l.strings(ctx, "select id::text from control.attempts")
 	if err != nil {
 		return err
 	}
@@ -369,106 +235,4 @@ func (l *leak) strings(ctx context.Context, query string) ([]string, error) {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])
-}
-
-// dies ends gateways in the middle of an apply, so that they print what every goroutine does.
-func (l *leak) dies(ctx context.Context) error {
-	for i, signal := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT} {
-		name := fmt.Sprintf("gateway-%d", i+1)
-		g := l.w.Gateways[name]
-		if g == nil {
-			// The second one takes the place of the first, and writes its log as JSON.
-			l.w.Extra = strings.Replace(l.w.Extra, "level: debug", "level: debug\n  format: json", 1)
-			var err error
-			if g, err = l.w.StartGatewayAt(ctx, name, l.w.Endpoint); err != nil {
-				return err
-			}
-			l.w.Gateways = map[string]*world.Gateway{name: g}
-			if err := l.second(ctx, g); err != nil {
-				return err
-			}
-		}
-		if err := l.kill(ctx, g, signal); err != nil {
-			return err
-		}
-	}
-	for i, body := range l.hook.said() {
-		if err := l.tell(inWebhook, fmt.Sprint(i), body); err != nil {
-			return err
-		}
-	}
-	if len(l.hook.said()) == 0 {
-		return errors.New("no webhook was sent")
-	}
-	return nil
-}
-
-// second does with a gateway that writes JSON a part of what was done with the first.
-func (l *leak) second(ctx context.Context, g *world.Gateway) error {
-	*l.w = *l.w.At(g)
-	text, err := l.canaries.Worker("the second gateway")
-	if err != nil {
-		return err
-	}
-	if _, err := l.apply(ctx, text); err != nil {
-		return err
-	}
-	return errors.Join(l.tokens(ctx), l.broken(ctx), l.quoted(ctx))
-}
-
-// kill ends a gateway while it holds a configuration, and keeps what it prints at its end.
-func (l *leak) kill(ctx context.Context, g *world.Gateway, signal syscall.Signal) error {
-	if _, err := l.ask(ctx, "", http.MethodGet, "/metrics", nil); err != nil {
-		return err
-	}
-	for _, file := range []string{"cmdline", "environ"} {
-		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", g.Pid(), file))
-		if err != nil {
-			return err
-		}
-		if err := l.tell(inProcess, g.Instance+" "+file, string(raw)); err != nil {
-			return err
-		}
-	}
-	node := l.w.Nodes["worker-2"]
-	if err := node.Fault(talosd.Fault{Kind: talosd.Pause, Method: "/cosi.resource.State/Get", Times: -1}); err != nil {
-		return err
-	}
-	active, _ := node.Active()
-	path, err := l.send([]byte(annotated(string(active), l.canaries.Words("held when the gateway dies"))))
-	if err != nil {
-		return err
-	}
-	held := make(chan error, 1)
-	before := len(node.Log().Calls())
-	go func() {
-		out, err := l.w.Talosctl(ctx, "olga", "-n", "worker-2", "apply-config", "--mode=no-reboot", "-f", path)
-		held <- l.tell(inTalosctl, "held", saidAndEnded(out, err))
-	}()
-	waiting, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	if err := node.Log().Wait(waiting, func(calls []talosd.Call) bool {
-		for _, c := range calls[min(before, len(calls)):] {
-			if c.Held {
-				return true
-			}
-		}
-		return false
-	}); err != nil {
-		return fmt.Errorf("waiting until the node holds a call: %w", err)
-	}
-	from := len(g.Log())
-	if err := syscall.Kill(g.Pid(), signal); err != nil {
-		return err
-	}
-	<-g.Done()
-	node.ClearFaults()
-	if err := <-held; err != nil {
-		return err
-	}
-	text := g.Log()[from:]
-	if !strings.Contains(text, "goroutine ") {
-		return fmt.Errorf("after %v the gateway printed no goroutines:\n%.2000s", signal, text)
-	}
-	return l.tell(inCrash, g.Instance, text)
 }

@@ -118,7 +118,7 @@ func leakRun(ctx context.Context, dir, home string) (_ leakscan.Report, err erro
 		return leakscan.Report{}, err
 	}
 	l := &leak{controls: leakscan.NewControls()}
-	if l.hook, err = startHook(l); err != nil {
+	if l.hook, err = startHook(); err != nil {
 		return leakscan.Report{}, err
 	}
 	defer func() { err = errors.Join(err, l.hook.close()) }()

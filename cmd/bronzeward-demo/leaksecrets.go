@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +32,7 @@ type hook struct {
 // mostHook is how much of a body is kept, in bytes.
 const mostHook = 1 << 20
 
-func startHook(*leak) (*hook, error) {
+func startHook() (*hook, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -207,31 +206,4 @@ func (l *leak) carried() error {
 		return fmt.Errorf("the story does not carry %d canaries, so that not finding them proves nothing: %s", len(missing), strings.Join(missing, "; "))
 	}
 	return nil
-}
-
-// unusableConfig checks and serves a configuration with one line replaced, and keeps what is
-// said of it.
-func (l *leak) unusableConfig(ctx context.Context, name string, good []byte, old, line string) error {
-	text := regexp.MustCompile(old).ReplaceAllLiteralString(string(good), line)
-	if text == string(good) {
-		return fmt.Errorf("%s: the configuration has no line like %s", name, old)
-	}
-	// Beside the good one, so that the other paths in it hold.
-	path := l.w.Path("unusable-" + strings.ReplaceAll(name, " ", "-") + ".yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		return err
-	}
-	if _, err := l.send([]byte(text)); err != nil {
-		return err
-	}
-	for _, args := range [][]string{{"config", "check", "--config", path}, {"serve", "--development", "--config", path}, {"migrate", "--config", path}} {
-		// Some of it is good enough to run with; what is said of it by then is enough.
-		bounded, cancel := context.WithTimeout(ctx, 2*time.Second)
-		out, err := l.w.Bronzeward(bounded, "", args...)
-		cancel()
-		if err := l.tell(inCommand, name+" "+args[0], saidAndEnded(out, err)); err != nil {
-			return err
-		}
-	}
-	return os.Remove(path)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,10 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"bronzeward/fixtures/idp"
-	"bronzeward/fixtures/leakscan"
 	"bronzeward/fixtures/talosd"
 	"bronzeward/fixtures/world"
-	"bronzeward/gateway/facts"
 )
 
 // story is everything that is done with secrets.
@@ -191,70 +187,6 @@ func (l *leak) refused(ctx context.Context) error {
 	return err
 }
 
-// broken are texts that cannot be read, each with a secret in the place that is wrong.
-func (l *leak) broken(ctx context.Context) error {
-	active, _ := l.w.Nodes["worker-1"].Active()
-	c := func(name string) string { return l.canaries.Words("broken: " + name) }
-	under := func(text string) string {
-		return strings.Replace(string(active), "\nmachine:\n", "\nmachine:\n"+text, 1)
-	}
-	for _, text := range []string{
-		"password: [" + c("no YAML"),
-		c("a scalar"),
-		"- " + c("a list"),
-		under("    " + c("a key that is no field") + ": x\n"),
-		under("    install: " + c("a text for a record") + "\n"),
-		under("    certSANs: {" + c("a record for a list") + ": 1}\n"),
-		under("    sysctls: {a: *" + c("an alias") + "}\n"),
-		under("    sysctls: {a: !!binary " + c("a tag") + "}\n"),
-		under("    sysctls: {a: !" + c("a tag's name") + " x}\n"),
-		under("    sysctls: {a: \"" + c("a quoted text that does not end") + "\n"),
-		under("    sysctls: {" + c("a key twice") + ": 1}\n    sysctls: {b: 2}\n"),
-		under("    acceptedCAs: [{crt: " + c("a certificate that is no base64") + "}]\n"),
-		under("    network: {interfaces: [{interface: eth0, addresses: [" + c("an address") + "]}]}\n"),
-		strings.Replace(string(active), "endpoint: https://10.5.0.2:6443", "endpoint: \"https://u:"+c("an endpoint")+"@[bad:%zz\"", 1),
-		strings.Replace(string(active), "type: worker", "type: "+l.canaries.Text("broken: a machine type"), 1),
-		strings.Replace(string(active), "debug: false", "debug: "+c("a text for a truth"), 1),
-		string(active) + "---\napiVersion: v1alpha1\nkind: " + c("a kind of document") + "\n",
-		string(active) + "---\napiVersion: " + c("an apiVersion") + "\nkind: HostnameConfig\n",
-		string(active) + "---\napiVersion: v1alpha1\nkind: WireguardConfig\nname: wg.2\nprivateKey: " + c("a key that is no key") + "\n",
-		string(active) + "---\napiVersion: v1alpha1\nkind: KmsgLogConfig\nname: out\nurl: \"tcp://u:" + c("a URL") + "@[bad\"\n",
-		string(active) + "---\napiVersion: v1alpha1\nkind: RegistryAuthConfig\nname: r\npassword: " + c("a password without a user") + "\n",
-		string(active) + "---\napiVersion: v1alpha1\nkind: EnvironmentConfig\nvariables: [" + c("a list for a map") + "]\n",
-		under("    files: [{content: " + c("a file's permissions") + ", permissions: x" + c("no number") + ", path: /a, op: create}]\n"),
-		under("    kubelet: {extraArgs: {" + c("a flag") + ": [{x: 1}]}}\n"),
-		"\x00" + c("behind a NUL"), "\xff\xfe" + c("behind no UTF-8"), "\t" + c("behind a tab") + ": x\n",
-	} {
-		if err := l.oneApply(ctx, "olga", []byte(text), false); err != nil {
-			return err
-		}
-		if err := l.post(ctx, "olga", "/changes", []byte(text)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// documents applies every kind of document with a secret in every field.
-func (l *leak) documents(ctx context.Context) error {
-	active, _ := l.w.Nodes["worker-2"].Active()
-	for _, kind := range facts.DocumentKinds() {
-		text, err := l.canaries.Document(kind)
-		if err != nil {
-			return err
-		}
-		if kind != leakscan.MainDocument {
-			text = append(append(active[:len(active):len(active)], "---\n"...), text...)
-		}
-		for _, dry := range []bool{true, false} {
-			if err := l.oneApply(ctx, "olga", text, dry); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // oneApply sends one request straight to the gateway, and keeps what comes back.
 func (l *leak) oneApply(ctx context.Context, person string, text []byte, dry bool) error {
 	if _, err := l.send(text); err != nil {
@@ -327,66 +259,3 @@ var noteLine = regexp.MustCompile(`(?m)^        example\.com/note: .*$`)
 func annotated(text, value string) string {
 	return noteLine.ReplaceAllLiteralString(text, "        example.com/note: "+value)
 }
-
-// permissive makes a law live that lets every configuration through with one approval, and
-// writes the whole of what it sees into its warnings: that is what the author of a policy can
-// make it say at worst.
-func (l *leak) permissive(ctx context.Context) error {
-	folder := filepath.Join(l.w.PolicyDir(), "bronzeward")
-	rules := ""
-	for _, name := range []string{"config.rego", "keys.rego", "meanings.rego"} {
-		text, err := os.ReadFile(filepath.Join(folder, "rules", "config", name))
-		if err != nil {
-			return err
-		}
-		rules += string(text)
-	}
-	data, err := os.ReadFile(filepath.Join(folder, "data.yaml"))
-	if err != nil {
-		return err
-	}
-	ladder := "ladder:\n  BW-MODE-009: warn\n  BW-SAY-001: warn\n"
-	for _, code := range lawCode.FindAllStringSubmatch(rules, -1) {
-		if code[1] > "BW-CONFIG-004" { // the first ones are about what cannot be read; no law may let that through
-			ladder += "  " + code[1] + ": warn\n"
-		}
-	}
-	if strings.Count(ladder, "\n") < 20 {
-		return errors.New("the shipped law has another shape than this story edits: no codes of configurations")
-	}
-	data = []byte(oldLadder.ReplaceAllLiteralString(string(data), ladder))
-	for path, text := range map[string]string{"data.yaml": string(data), "rules/say/say.rego": sayingLaw} {
-		path = filepath.Join(folder, filepath.FromSlash(path))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			return err
-		}
-	}
-	// Tests of the shipped law do not expect it.
-	for _, test := range []string{"admission/decision_test.rego", "rules/config/config_test.rego", "rules/config/keys_test.rego"} {
-		if err := os.Remove(filepath.Join(folder, filepath.FromSlash(test))); err != nil {
-			return err
-		}
-	}
-	_, err = l.w.Bronzeward(ctx, "sven", "policy", "activate", l.w.PolicyDir())
-	return err
-}
-
-var (
-	lawCode   = regexp.MustCompile(`code: (BW-CONFIG-[0-9]+)`)
-	oldLadder = regexp.MustCompile(`(?m)^ladder:\n(  .*\n)*`)
-)
-
-const sayingLaw = `package bronzeward.rules.say
-
-# METADATA
-# title: say
-# description: The whole input, in pieces as long as a message may be.
-# custom:
-#   code: BW-SAY-001
-#   hint: ""
-deny contains {"code": "BW-SAY-001", "message": substring(text, part * 1500, 1500), "hint": ""} if {
-	input.call.class == "apply"
-	text := json.marshal(input)
-	some part in numbers.range(0, min({99, floor(count(text) / 1500)}))
-}
-`

@@ -25,7 +25,7 @@ const usage = `usage: bronzeward-demo [command]
   bench-proxy …   run the bare proxy as a process of its own
 
 DEMO_DIR chooses the folder that keeps the demo's files (default .demo); a second start
-reuses them. BRONZEWARD_BINARY is the product's binary (default: beside this one).
+reuses them. LEAKSCAN_KEEP=1 keeps what the leak scan searched. BRONZEWARD_BINARY is the product's binary (default: beside this one).
 `
 
 func main() {

@@ -88,3 +88,42 @@ func BenchmarkRedact15KiB(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDigest10MiB is the digest of the largest configuration that is measured.
+func BenchmarkDigest10MiB(b *testing.B) {
+	text, d := labelConfig(10_700<<10), testKeys(b)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if d.Digest(text) == "" {
+			b.Fatal("no digest")
+		}
+	}
+}
+
+// BenchmarkFingerprints500 are the fingerprints of a configuration with 500 secret values, all
+// of which change: the values alone, and the whole of what a policy sees of it.
+func BenchmarkFingerprints500(b *testing.B) {
+	var environment strings.Builder
+	values := make([][]byte, 500)
+	environment.WriteString("    env:\n")
+	for i := range values {
+		values[i] = fmt.Appendf(nil, "a secret value that is as long as a password %04d", i)
+		fmt.Fprintf(&environment, "        SECRET_%04d: %s\n", i, values[i])
+	}
+	d := testKeys(b)
+	b.Run("values", func(b *testing.B) {
+		for b.Loop() {
+			for _, v := range values {
+				d.Fingerprint(v)
+			}
+		}
+	})
+	asked := []byte(strings.Replace(string(oracle.Base()), "    install:\n", environment.String()+"    install:\n", 1))
+	b.Run("reading", func(b *testing.B) {
+		for b.Loop() {
+			if got := ReadConfig(context.Background(), asked, oracle.Base(), oracle.Base(), d); len(got.Changes) != len(values) {
+				b.Fatalf("%d changes, problems %v", len(got.Changes), got.Problems)
+			}
+		}
+	})
+}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/siderolabs/crypto/x509"
 	"github.com/siderolabs/talos/pkg/machinery/cel"
 	"github.com/siderolabs/talos/pkg/machinery/config/config"
 	"github.com/siderolabs/talos/pkg/machinery/config/configloader"
@@ -198,5 +197,4 @@ func TestWhatMachineryRedactsIsMasked(t *testing.T) {
 			t.Errorf("%s redacts nothing: the test does not reach its secrets", kind)
 		}
 	}
-	_ = x509.PEMEncodedKey{}
 }

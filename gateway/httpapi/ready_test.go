@@ -120,7 +120,7 @@ func TestAReadinessThatCannotBeCheckedIsNotReady(t *testing.T) {
 	cfg.Ready = ouch{}
 	w.handler = must(New(cfg))(t)
 	rec := w.do(t, request("GET", "/readyz", nil))
-	if rec.Code != 503 || strings.Contains(rec.Body.String(), "secret cause") || !strings.Contains(w.log.String(), "secret cause") {
+	if rec.Code != 503 || strings.Contains(rec.Body.String()+w.log.String(), "secret cause") || !strings.Contains(w.log.String(), "ready_test.go") {
 		t.Errorf("got %d %s; log %s", rec.Code, rec.Body, w.log)
 	}
 }

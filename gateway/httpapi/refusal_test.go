@@ -240,7 +240,7 @@ func TestAPanicEndsOneRequestAndIsWrittenDown(t *testing.T) {
 		return true
 	}
 	rec := w.refuses(t, request("GET", "/whoami", nil), 500, "BW-HTTP-500")
-	if strings.Contains(rec.Body.String(), "secret cause") || !strings.Contains(w.log.String(), "secret cause") || len(w.entries) != 1 {
+	if strings.Contains(rec.Body.String()+w.log.String(), "secret cause") || !strings.Contains(w.log.String(), "refusal_test.go") || len(w.entries) != 1 {
 		t.Errorf("%s %q %s", rec.Body, w.entries, w.log)
 	}
 }

@@ -2,7 +2,9 @@ package upstream
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,6 +142,30 @@ func TestAnotherMachineAtTheAddressShowsInTheEvidence(t *testing.T) {
 
 	if e.NodeID != "node-z" {
 		t.Errorf("evidence is %+v", e)
+	}
+}
+
+// A machine may quote its configuration in an error. Its code says enough; its words are kept
+// out of ours, which go into the log and the book.
+func TestAMachinesWordsAreNotInTheError(t *testing.T) {
+	p := newPKI(t)
+	n, target := worker(t, p)
+	const secret = "s3cret-canary"
+
+	for code, class := range map[codes.Code]Class{
+		codes.Internal: ClassRefused, codes.PermissionDenied: ClassRefused, codes.NotFound: ClassIncomplete,
+		codes.Unavailable: ClassUnreachable, codes.DeadlineExceeded: ClassUnreachable, codes.Canceled: ClassUnreachable,
+	} {
+		must(t, n.Fault(talosd.Fault{
+			Kind: talosd.ErrorBefore, Method: "/cosi.resource.State/Get", Times: -1, Code: uint32(code), Message: "error reading from server: " + secret,
+		}))
+
+		_, err := p.pool(t).Observe(ctxFor(t), target)
+		if ClassOf(err) != class || !strings.Contains(err.Error(), code.String()) || strings.Contains(fmt.Sprintf("%v %+v", err, err), secret) {
+			t.Errorf("%v: error is %v, of class %q", code, err, ClassOf(err))
+		}
+
+		n.ClearFaults()
 	}
 }
 
