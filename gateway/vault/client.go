@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
+	"github.com/cenkalti/backoff/v5"
 	"github.com/openbao/openbao/api/v2"
 	"golang.org/x/sync/singleflight"
 )
@@ -199,21 +199,25 @@ func (c *Client) ask(ctx context.Context, doing string, question func(context.Co
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	client, login := c.current()
-	wait := backoff.WithContext(backoff.NewExponentialBackOff(backoff.WithInitialInterval(minRetryWait), backoff.WithMaxInterval(maxRetryWait)), ctx)
-	err := backoff.Retry(func() error {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = minRetryWait, maxRetryWait
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := question(ctx, client)
 		if isForbidden(err) && tokenIsUnknown(ctx, client) {
 			if err := c.logIn(ctx, login); err != nil {
-				return backoff.Permanent(err)
+				return struct{}{}, backoff.Permanent(err)
 			}
 			client, login = c.current()
 			err = question(ctx, client)
 		}
 		if err == nil || upgrading(err) {
-			return err
+			return struct{}{}, err
 		}
-		return backoff.Permanent(err)
-	}, wait)
+		return struct{}{}, backoff.Permanent(err)
+	}, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0))
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+		err = ctx.Err() // whatever the caller's context was ended with
+	}
 	if err == nil {
 		c.observe("", time.Since(began))
 		return nil

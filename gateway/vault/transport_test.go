@@ -75,6 +75,7 @@ func TestTheEnvironmentIsNotRead(t *testing.T) {
 
 // A redirect is not followed: the token goes nowhere else.
 func TestARedirectIsNotFollowed(t *testing.T) {
+	t.Parallel()
 	elsewhere, n := trap(t)
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		var came atomic.Int64
