@@ -5,7 +5,6 @@ go 1.26.5
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/anishathalye/porcupine v1.3.1
-	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/cosi-project/runtime v1.14.1
 	github.com/creack/pty v1.1.24

@@ -248,6 +248,7 @@ func TestOddNamesOfClustersAreRefused(t *testing.T) {
 
 // Get answers from memory: with OpenBao stopped, and without a question.
 func TestGetAsksNothing(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, baotest.Own(t))
 	var log bytes.Buffer
 	c := h.credentials(t, &log, anyCredential)

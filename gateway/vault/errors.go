@@ -164,6 +164,8 @@ func classifyAnswer(doing string, answered *api.ResponseError) *Error {
 		return refused(doing, KindForbidden, answered, "OpenBao does not allow this login to do it (403); bronzeward openbao setup --check says what is missing")
 	case answered.StatusCode == http.StatusNotFound:
 		return refused(doing, KindMissing, answered, "OpenBao has nothing there (404); bronzeward openbao setup --check says what is missing")
+	case upgrading(answered):
+		return unavailable(doing, KindFailing, answered, "OpenBao is turning its KV engine to version 2")
 	case strings.Contains(words, "check-and-set parameter did not match"):
 		return refused(doing, KindMoved, answered, "somebody else has written it in between")
 	case answered.StatusCode == http.StatusTooManyRequests, answered.StatusCode >= http.StatusInternalServerError:

@@ -13,6 +13,7 @@ import (
 // What whoever seals or opens is told while OpenBao is away, and that the same call succeeds
 // when it is back, with the same client.
 func TestOutagesAreNamed(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, baotest.Own(t))
 	cfg := h.config(t, *h.setup.AppRole)
 	cfg.Timeout = 2 * time.Second
@@ -68,6 +69,7 @@ func TestOutagesAreNamed(t *testing.T) {
 // An OpenBao that was restored from before a rotation does not have the version; it says so and
 // nobody is accused.
 func TestAnOpenBaoOfThePastIsNamed(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, baotest.Own(t))
 	c := h.gateway(t)
 	s := NewSealer(c)

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
+	"github.com/cenkalti/backoff/v5"
 	"github.com/openbao/openbao/api/v2"
 )
 
@@ -24,7 +24,8 @@ const (
 // ended while it asks, which a paused server would make last.
 func (c *Client) keep() {
 	ctx := c.background
-	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(mostLoginWait), backoff.WithMaxElapsedTime(0))
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = loginPause, mostLoginWait
 	for c.live(ctx) {
 		_, login := c.current()
 		err := c.logIn(ctx, login)

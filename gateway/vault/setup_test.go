@@ -266,6 +266,7 @@ func TestWhatIsNeededIsWhatIsShipped(t *testing.T) {
 
 // The gateway's own login may do what it needs and nothing else; a policy beside it shows.
 func TestTheAccessOfTheGatewaysLogin(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, baotest.Server(t))
 	check := func() (missing, wide []string) {
 		t.Helper()
@@ -324,6 +325,7 @@ func TestTheAccessOfTheGatewaysLogin(t *testing.T) {
 // Every capability of the shipped policy is needed: without any one of them, something that the
 // gateway does is refused.
 func TestEveryLineOfThePolicyIsNeeded(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, baotest.Server(t))
 	h.putCredential(t, "east", 1)
 	full := h.operator.localPolicy(policies.Gateway)
