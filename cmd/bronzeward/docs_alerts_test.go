@@ -11,8 +11,8 @@ import (
 
 // The alerts are a rules file as Prometheus reads it, and ask each metric for labels it has.
 func TestTheAlertsAreRules(t *testing.T) {
-	text := page(t, "operating.md")
-	block := between(t, between(t, text, "## What to alert on", "## Machines"), "```yaml", "```")
+	text := page(t, "watching.md")
+	block := between(t, between(t, text, "## What to alert on", "## Log lines"), "```yaml", "```")
 	var file struct {
 		Groups []struct {
 			Name  string

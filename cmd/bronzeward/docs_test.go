@@ -26,7 +26,7 @@ import (
 
 // pages are the files of docs/ that these tests hold.
 func pages() []string {
-	return []string{"policies.md", "codes.md", "auditing.md", "operating.md", "faults.md", "approvals.md", "closing.md", "outages.md", "rotating.md", "people.md", "log-lines.md", "openbao.md"}
+	return []string{"policies.md", "codes.md", "auditing.md", "operating.md", "faults.md", "approvals.md", "closing.md", "outages.md", "rotating.md", "people.md", "log-lines.md", "openbao.md", "watching.md"}
 }
 
 // These tests hold docs/ to the code: what a table lists is what there is, both ways, and
@@ -237,13 +237,13 @@ func TestEveryCommandInTheDocsExists(t *testing.T) {
 }
 
 func TestEveryMetricAndReadyFieldIsExplained(t *testing.T) {
-	text := page(t, "operating.md")
+	text := page(t, "watching.md")
 	code := sources(t, ".go", "gateway", "audit", "cmd/bronzeward")
 	part := between(t, text, "## Metrics", "## What to alert on")
 	same(t, "metrics", found(`(?:Name:\s+|NewDesc\()"(bronzeward_\w+)"`, code), found("\\| `(bronzeward_\\w+)` \\|", part))
 	same(t, "steps", found(`seconds\.WithLabelValues\("([a-z-]+)"\)`, code), found("(?m)^\\| `([a-z-]+)` \\|", part))
 
-	for _, name := range found(`(bronzeward_[a-z_]+[a-z])`, between(t, text, "## What to alert on", "## Machines")) {
+	for _, name := range found(`(bronzeward_[a-z_]+[a-z])`, between(t, text, "## What to alert on", "## Log lines")) {
 		if !strings.Contains(part, "`"+strings.TrimSuffix(name, "_bucket")+"`") {
 			t.Errorf("an alert asks for %s, which is no metric", name)
 		}

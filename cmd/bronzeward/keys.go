@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,7 +49,7 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 		return nil, err
 	}
 	credentials := vault.NewCredentials(vault.CredentialsConfig{
-		Client: client, Check: checkCredential, MaxAge: orDefaultDuration(c.OpenBao.CredentialMaxAge, defaultCredentialMaxAge), Logger: log,
+		Client: client, Parse: parseCredential, MaxAge: orDefaultDuration(c.OpenBao.CredentialMaxAge, defaultCredentialMaxAge), Logger: log,
 	})
 	authority := vault.NewAuthority(client, log)
 	ring := &digestKeys{DigestKeys: vault.NewDigestKeys(client, now), now: now}
@@ -87,7 +88,7 @@ func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identit
 	if err != nil {
 		return nil, nil, err
 	}
-	credentials := vault.NewCredentials(vault.CredentialsConfig{Client: client, Check: checkCredential, MaxAge: defaultCredentialMaxAge, Logger: log})
+	credentials := vault.NewCredentials(vault.CredentialsConfig{Client: client, Parse: parseCredential, MaxAge: defaultCredentialMaxAge, Logger: log})
 	authority := vault.NewAuthority(client, log)
 	if err := vault.NewKeeper(0, log, vault.Refresher{Refresh: credentials.Refresh}, vault.Refresher{Refresh: authority.Refresh}).Refresh(ctx); err != nil {
 		client.Close()
@@ -149,9 +150,13 @@ func (o openBaoCredential) Credential(_ context.Context, cluster string) (upstre
 // Clusters implements upstream.CredentialSource.
 func (o openBaoCredential) Clusters() []string { return o.held.Clusters() }
 
-// checkCredential is what a Talos credential must be, wherever it comes from.
-func checkCredential(c vault.Credential) error {
-	return upstream.CheckCredential(c.Certificate, c.CAs, time.Now())
+// parseCredential reads what a Talos credential must be, wherever it comes from.
+func parseCredential(certificate, key, ca []byte) (vault.Credential, error) {
+	one, err := upstream.ParseCredential(certificate, key, ca)
+	if err == nil {
+		err = upstream.CheckCredential(one.Certificate, one.CAs, time.Now())
+	}
+	return vault.Credential(one), err
 }
 
 // openBaoAuthorities are the authority for people, and Talos's own, which speak for nobody.
@@ -166,16 +171,21 @@ func (o openBaoAuthorities) People() []*x509.Certificate { return o.people.Peopl
 // Forbidden implements identity.AuthoritySource.
 func (o openBaoAuthorities) Forbidden() []*x509.Certificate { return o.talos.CAs() }
 
-// digestKeys is the live ring of digest keys, kept like OpenBao's.
+// digestKeys is the live ring of digest keys, kept like OpenBao's. Safe for concurrent use once
+// it was refreshed.
 type digestKeys struct {
 	*vault.DigestKeys
-	now   func() time.Time
+	now func() time.Time
+
+	mu    sync.Mutex // held while the keys are read
 	live  *facts.LiveRing
 	known []vault.DigestSecret
 }
 
-// refresh is called by one goroutine at a time: at the start, and then by the keeper.
+// refresh reads the keys anew.
 func (d *digestKeys) refresh(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	secrets, err := d.Load(ctx, d.known)
 	if err != nil {
 		return err
@@ -193,6 +203,14 @@ func (d *digestKeys) refresh(ctx context.Context) error {
 		d.known = secrets
 	}
 	return err
+}
+
+// Add makes a key, and takes it into this replica's ring at once; the others read it soon.
+func (d *digestKeys) Add(ctx context.Context) (version string, usableFrom time.Time, err error) {
+	if version, usableFrom, err = d.DigestKeys.Add(ctx); err == nil {
+		_ = d.refresh(ctx) // the keeper tries again, and says what is the matter
+	}
+	return version, usableFrom, err
 }
 
 // observeOpenBao makes the metric of questions to OpenBao.

@@ -270,7 +270,7 @@ func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *globals) error {
 			return usageError{err}
 		}
 	}
-	version, err := vault.PutCredential(ctx, client, p.Cluster, texts[0], texts[1], texts[2], checkCredential)
+	version, err := vault.PutCredential(ctx, client, p.Cluster, texts[0], texts[1], texts[2], parseCredential)
 	if err != nil {
 		return err
 	}

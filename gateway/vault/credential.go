@@ -32,11 +32,15 @@ type talosSecret struct {
 	CA          string `json:"ca"`
 }
 
+// ParseCredential makes a credential of PEM, without its version.
+type ParseCredential func(certificate, key, ca []byte) (Credential, error)
+
 // CredentialsConfig is what NewCredentials takes.
 type CredentialsConfig struct {
 	Client *Client
-	// Check refuses what must not be used; its error is shown to operators. Required.
-	Check func(Credential) error
+	// Parse makes a credential of PEM, and refuses what must not be used; its error is shown to
+	// operators, and quotes nothing of the texts. Required.
+	Parse ParseCredential
 	// MaxAge is how long a credential is used after OpenBao last confirmed it. Required.
 	MaxAge time.Duration
 	// Logger is told of versions that cannot be used and of credentials that are gone; nil: silence.
@@ -138,9 +142,8 @@ func (c *Credentials) readOne(ctx context.Context, cluster string) (Credential, 
 	case held && before.Version == int64(version):
 		return before, true, nil
 	default:
-		if one, err = parseCredential(secret, int64(version)); err == nil {
-			err = c.cfg.Check(one)
-		}
+		one, err = c.cfg.Parse([]byte(secret.Certificate), []byte(secret.Key), []byte(secret.CA))
+		one.Version = int64(version)
 	}
 	if err == nil {
 		return one, true, nil
@@ -153,19 +156,6 @@ func (c *Credentials) readOne(ctx context.Context, cluster string) (Credential, 
 		c.mu.Unlock()
 	}
 	return before, held, nil
-}
-
-// parseCredential reads a credential. Its errors quote nothing of it.
-func parseCredential(secret talosSecret, version int64) (Credential, error) {
-	pair, err := tls.X509KeyPair([]byte(secret.Certificate), []byte(secret.Key))
-	if err != nil {
-		return Credential{}, fmt.Errorf("certificate and key are not a pair: %w", err)
-	}
-	cas, err := ParseCertificates([]byte(secret.CA))
-	if err != nil {
-		return Credential{}, fmt.Errorf("ca: %w", err)
-	}
-	return Credential{Certificate: pair, CAs: cas, Version: version}, nil
 }
 
 // ParseCertificates reads PEM that holds certificates and nothing else, one at least.
@@ -233,19 +223,15 @@ func (c *Credentials) Clusters() []string {
 }
 
 // PutCredential writes the credential of a cluster as a new version, for operators.
-func PutCredential(ctx context.Context, c *Client, cluster string, certificate, key, ca []byte, check func(Credential) error) (version int64, err error) {
+func PutCredential(ctx context.Context, c *Client, cluster string, certificate, key, ca []byte, parse ParseCredential) (version int64, err error) {
 	const doing = "writing a Talos credential"
 	if !clusterName.MatchString(cluster) {
 		return 0, refused(doing, KindMalformed, nil, "%q is no name of a cluster: 1 to 63 of a-z, 0-9, dot, dash and underscore, beginning and ending with a letter or digit", cluster)
 	}
-	secret := talosSecret{Certificate: string(certificate), Key: string(key), CA: string(ca)}
-	one, err := parseCredential(secret, 0)
-	if err == nil {
-		err = check(one)
-	}
-	if err != nil {
+	if _, err := parse(certificate, key, ca); err != nil {
 		return 0, fmt.Errorf("%s: %w", doing, err)
 	}
+	secret := talosSecret{Certificate: string(certificate), Key: string(key), CA: string(ca)}
 	var before talosSecret
 	there, err := c.get(ctx, doing, PathTalos+"/"+cluster, &before)
 	switch kind := kindOf(err); {

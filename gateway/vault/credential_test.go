@@ -3,6 +3,7 @@ package vault
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -43,10 +44,26 @@ func pair(t testing.TB, serial int64) (certificate, key, ca []byte) {
 
 func anyCredential(Credential) error { return nil }
 
+// parsing reads PEM as the product's parser does, as far as these tests need it, and then checks.
+func parsing(check func(Credential) error) ParseCredential {
+	return func(certificate, key, ca []byte) (Credential, error) {
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			return Credential{}, errors.New("certificate and key are not a pair")
+		}
+		cas, err := ParseCertificates(ca)
+		if err != nil {
+			return Credential{}, err
+		}
+		one := Credential{Certificate: pair, CAs: cas}
+		return one, check(one)
+	}
+}
+
 func (h *house) credentials(t testing.TB, log *bytes.Buffer, check func(Credential) error) *Credentials {
 	t.Helper()
 	return NewCredentials(CredentialsConfig{
-		Client: h.gateway(t), Check: check, MaxAge: time.Hour,
+		Client: h.gateway(t), Parse: parsing(check), MaxAge: time.Hour,
 		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }
@@ -77,7 +94,7 @@ func holds(t testing.TB, c *Credentials, cluster string, serial, version int64) 
 func (h *house) putCredential(t testing.TB, cluster string, serial int64) int64 {
 	t.Helper()
 	certificate, key, ca := pair(t, serial)
-	version, err := PutCredential(t.Context(), h.operator, cluster, certificate, key, ca, anyCredential)
+	version, err := PutCredential(t.Context(), h.operator, cluster, certificate, key, ca, parsing(anyCredential))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +200,7 @@ func TestAnUnusableCredentialLeavesTheOneBefore(t *testing.T) {
 			holds(t, c, "east", 2, 3)
 			// Whoever puts it is told at once.
 			if raw, ok := test.data["key"].(string); ok {
-				if _, err := PutCredential(t.Context(), h.operator, "south", []byte(test.data["certificate"].(string)), []byte(raw), []byte(test.data["ca"].(string)), test.check); err == nil || !strings.Contains(err.Error(), test.words) {
+				if _, err := PutCredential(t.Context(), h.operator, "south", []byte(test.data["certificate"].(string)), []byte(raw), []byte(test.data["ca"].(string)), parsing(test.check)); err == nil || !strings.Contains(err.Error(), test.words) {
 					t.Errorf("putting it: %v", err)
 				}
 			}
@@ -207,7 +224,7 @@ func TestPuttingTheSameCredentialWritesNothing(t *testing.T) {
 	h := newHouse(t, baotest.Server(t))
 	certificate, key, ca := pair(t, 1)
 	for range 3 {
-		version, err := PutCredential(t.Context(), h.operator, "east", certificate, key, ca, anyCredential)
+		version, err := PutCredential(t.Context(), h.operator, "east", certificate, key, ca, parsing(anyCredential))
 		if err != nil || version != 1 {
 			t.Fatalf("v%d, %v", version, err)
 		}
@@ -219,7 +236,7 @@ func TestOddNamesOfClustersAreRefused(t *testing.T) {
 	h := newHouse(t, baotest.Server(t))
 	certificate, key, ca := pair(t, 1)
 	for _, name := range []string{"", ".", "..", "../ca", "a/b", "a/", "east ", "Ost", "ö", "a%2fb", "a?b", "a#b", "+", "*", "a\nb", strings.Repeat("a", 64), "-a"} {
-		version, err := PutCredential(t.Context(), h.operator, name, certificate, key, ca, anyCredential)
+		version, err := PutCredential(t.Context(), h.operator, name, certificate, key, ca, parsing(anyCredential))
 		if version != 0 {
 			t.Errorf("%q was written", name)
 		}

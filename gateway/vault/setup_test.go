@@ -353,7 +353,7 @@ func TestEveryLineOfThePolicyIsNeeded(t *testing.T) {
 		if _, err := a.Issue(ctx, template, key.Public()); err != nil {
 			return err
 		}
-		creds := NewCredentials(CredentialsConfig{Client: c, Check: anyCredential, MaxAge: 1 << 62})
+		creds := NewCredentials(CredentialsConfig{Client: c, Parse: parsing(anyCredential), MaxAge: 1 << 62})
 		if err := creds.Refresh(ctx); err != nil {
 			return err
 		}
