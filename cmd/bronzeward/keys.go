@@ -30,6 +30,7 @@ type keys struct {
 	issuer      *vault.Authority
 	digestKeys  *digestKeys
 	keeper      *vault.Keeper
+	anchors     anchors
 	close       func()
 }
 
@@ -55,7 +56,7 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 	ring := &digestKeys{DigestKeys: vault.NewDigestKeys(client, now), now: now}
 	k := &keys{
 		sealer: vault.NewSealer(client), credential: openBaoCredential{credentials}, authorities: openBaoAuthorities{authority, credentials},
-		issuer: authority, digestKeys: ring, close: client.Close,
+		issuer: authority, digestKeys: ring, anchors: vault.NewAnchors(client), close: client.Close,
 		keeper: vault.NewKeeper(c.OpenBao.Refresh, log,
 			vault.Refresher{What: "the Talos credentials", Refresh: credentials.Refresh},
 			vault.Refresher{What: "the digest keys", Refresh: ring.refresh},

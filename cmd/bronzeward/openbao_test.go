@@ -147,7 +147,7 @@ func TestOpenBaoCommands(t *testing.T) {
 		says(t, put(exitOK, "east").out, "the Talos credential of east is version 1; running gateways use it within 30s")
 		says(t, put(exitOK, "east", "-o", "json").out, `"version": 1`)
 		says(t, put(exitFailed, "../ca").errOut, `"../ca" is no name of a cluster`)
-		says(t, do(t, exitFailed, "put-credential", "--cluster", "east", "--certificate", files.ca, "--key", files.key, "--ca", files.ca).errOut, "certificate and key are not a pair")
+		says(t, do(t, exitFailed, "put-credential", "--cluster", "east", "--certificate", files.ca, "--key", files.key, "--ca", files.ca).errOut, "private key does not match")
 	})
 	t.Run("rotate-ca, drop-ca, checkpoint-key", func(t *testing.T) {
 		says(t, do(t, exitOK, "drop-ca").out, "there is no authority before the current one")

@@ -62,6 +62,11 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 		return err
 	}
 	defer held.close()
+	if held.anchors != nil {
+		if err := holdAnchor(ctx, held.anchors, store.Snapshot().Epoch.String(), now()); err != nil {
+			return err
+		}
+	}
 	who, err := cfg.newAuthenticator(ctx, held.authorities, log, now)
 	if err != nil {
 		return err
