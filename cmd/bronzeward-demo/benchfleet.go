@@ -32,6 +32,9 @@ type benchMember struct {
 	turn int
 }
 
+// fleetCluster is the cluster of a fleet's machine: each has its own.
+func fleetCluster(i int) string { return fmt.Sprintf("bench-%d", i) }
+
 // haveFleet starts the fleet, once.
 func (h *benchHouse) haveFleet(ctx context.Context) error {
 	if h.fleet != nil {
@@ -67,7 +70,7 @@ func (h *benchHouse) haveFleet(ctx context.Context) error {
 		}
 		way := benchWay{name: name, dial: gate.dial, md: metadata.Pairs("node", name)}
 		h.fleet = append(h.fleet, &benchMember{benchNode: n, way: way, conn: conn})
-		body.Machines = append(body.Machines, api.NewMachine{Name: name, Cluster: fmt.Sprintf("bench-%d", i), Addresses: []string{ip}, Port: &number})
+		body.Machines = append(body.Machines, api.NewMachine{Name: name, Cluster: fleetCluster(i), Addresses: []string{ip}, Port: &number})
 	}
 	added, err := c.AddMachinesWithResponse(ctx, nil, body)
 	if err := answered(added, err, http.StatusCreated); err != nil {

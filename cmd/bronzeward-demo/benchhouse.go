@@ -95,6 +95,11 @@ func openBenchHouse(ctx context.Context, product, dir string) (_ *benchHouse, er
 	if h.db, err = pgx.Connect(ctx, h.Postgres.DSN(world.Database, "postgres")); err != nil {
 		return nil, err
 	}
+	for i := range fleetSize {
+		if err := h.PutCredential(ctx, fleetCluster(i)); err != nil {
+			return nil, err
+		}
+	}
 	if _, err = h.StartGateway(ctx, "gateway-1"); err != nil {
 		return nil, err
 	}
