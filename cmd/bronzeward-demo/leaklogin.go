@@ -180,7 +180,7 @@ func (l *leak) certified(ctx context.Context) error {
 		{"", "/certificates", body(map[string]any{"csr": map[string]string{secret: key}}), "application/json"},
 		{"", "/certificates", `{"csr": "` + secret, "application/json"},
 		{"olga", "/digest-keys", body(map[string]string{"key": secret}), "application/json"},
-		{"sven", "/digest-keys", "", "application/json"},
+		{"rhea", "/digest-keys", "", "application/json"},
 	} {
 		all.Go(func() error { return l.certifiedOne(ctx, one.person, one.path, one.body, one.kind, token) })
 	}

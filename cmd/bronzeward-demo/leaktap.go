@@ -218,10 +218,12 @@ func (l *leak) takeWire(ctx context.Context) error {
 			return fmt.Errorf("between the product and OpenBao was not seen: %s", name)
 		}
 	}
-	// A digest key that the product has not asked for is a secret all the same.
 	digest, err := l.w.DigestSecrets(ctx)
 	if err != nil {
 		return err
+	}
+	if len(digest) < 2 {
+		return errors.New("no digest key was added")
 	}
 	for version, secret := range digest {
 		if l.wire.name(string(secret)) == "" {
