@@ -180,7 +180,7 @@ func (l *leak) certified(ctx context.Context) error {
 		{"", "/certificates", body(map[string]any{"csr": map[string]string{secret: key}}), "application/json"},
 		{"", "/certificates", `{"csr": "` + secret, "application/json"},
 		{"olga", "/digest-keys", body(map[string]string{"key": secret}), "application/json"},
-		{"rhea", "/digest-keys", "", "application/json"},
+		{"rhea", "/digest-keys", "{}", "application/json"},
 	} {
 		all.Go(func() error { return l.certifiedOne(ctx, one.person, one.path, one.body, one.kind, token) })
 	}
@@ -199,6 +199,9 @@ func (l *leak) certifiedOne(ctx context.Context, person, path, body, kind, token
 	answer, err := l.ask(ctx, person, http.MethodPost, path, strings.NewReader(body), header...)
 	if path == "/certificates" && strings.Contains(string(answer), "BW-CREDENTIAL") {
 		return fmt.Errorf("the request for a certificate was not looked at: %s", answer)
+	}
+	if person == "rhea" && !strings.Contains(string(answer), `"k2"`) {
+		return fmt.Errorf("no digest key was added: %s", answer)
 	}
 	return err
 }
