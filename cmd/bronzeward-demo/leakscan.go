@@ -14,6 +14,7 @@ import (
 
 	"bronzeward/fixtures/cache"
 	"bronzeward/fixtures/leakscan"
+	"bronzeward/fixtures/openbao"
 	"bronzeward/fixtures/talosctlbin"
 	"bronzeward/fixtures/world"
 )
@@ -35,14 +36,16 @@ const (
 	inRego      = "Rego inputs"
 	inCrash     = "crash texts"
 	inProcess   = "process tables" // arguments and environment of the gateway
-	inOther     = "other files"    // whatever else the product wrote
+	inBao       = "OpenBao's logs" // its audit file and what it says; its storage is encrypted
+	inHome      = "homes of logins"
+	inOther     = "other files" // whatever else the product wrote
 )
 
 // leakKinds are all of them.
 func leakKinds() []string {
 	return []string{
 		inColumns, inFiles, inWAL, inStatement, inLog, inMetrics, inHTTP, inGRPC, inTalosctl, inCommand, inWebhook, inRego, inCrash,
-		inProcess, inOther,
+		inProcess, inBao, inHome, inOther,
 	}
 }
 
@@ -53,6 +56,8 @@ type leak struct {
 	controls *leakscan.Controls
 	db       *pgx.Conn // a superuser's
 	hook     *hook
+	wire     *tap // all that the product and OpenBao say to each other
+	logins   given
 	changes  []string // ids that questions are asked about
 
 	mu   sync.Mutex // guards told and sent: some questions are asked side by side
@@ -107,7 +112,7 @@ func ownHome(ctx context.Context, home string) error {
 	}
 	return errors.Join(
 		os.Setenv("BRONZEWARD_CACHE", kept), os.Setenv("HOME", home), os.Setenv("TMPDIR", home), os.Setenv("GOTRACEBACK", "system"),
-		os.Unsetenv("XDG_CONFIG_HOME"), os.Unsetenv("XDG_CACHE_HOME"), os.Unsetenv("XDG_STATE_HOME"),
+		os.Unsetenv("BAO_ADDR"), os.Unsetenv("XDG_CONFIG_HOME"), os.Unsetenv("XDG_CACHE_HOME"), os.Unsetenv("XDG_STATE_HOME"),
 	)
 }
 
@@ -122,6 +127,8 @@ func leakRun(ctx context.Context, dir, home string) (_ leakscan.Report, err erro
 		return leakscan.Report{}, err
 	}
 	defer func() { err = errors.Join(err, l.hook.close()) }()
+	l.wire = &tap{}
+	defer func() { err = errors.Join(err, l.wire.close()) }()
 	first, err := l.canaries.Worker("a node's configuration")
 	if err != nil {
 		return leakscan.Report{}, err
@@ -135,6 +142,8 @@ func leakRun(ctx context.Context, dir, home string) (_ leakscan.Report, err erro
 	}
 	l.w, err = world.Start(ctx, world.Config{
 		Dir: dir, Binary: path, Quorum: 1, MachineConfig: first, Extra: extra,
+		OpenBaoFront: func(s *openbao.Server) (string, string, error) { return l.wire.start(s, filepath.Join(dir, "pki")) },
+		OpenBaoExtra: "  refresh: 1s\n", Given: l.logins.add,
 		Settings: map[string]string{
 			// Every statement with all its parameters is written down, no segment of the
 			// write-ahead log is used twice, and none is compressed.
@@ -161,10 +170,14 @@ func leakRun(ctx context.Context, dir, home string) (_ leakscan.Report, err erro
 	if err := l.story(ctx); err != nil {
 		return leakscan.Report{}, err
 	}
+	if err := errors.Join(l.takeWire(ctx), l.takeLogins()); err != nil {
+		return leakscan.Report{}, err
+	}
 	if err := l.plant(ctx); err != nil {
 		return leakscan.Report{}, err
 	}
 	s := leakscan.NewScanner(append(l.canaries.All(), l.controls.Canaries()...)...)
+	s.Excused = l.ownLogin
 	if err := s.Database(ctx, inColumns, l.db); err != nil {
 		return leakscan.Report{}, err
 	}
@@ -191,6 +204,12 @@ func (l *leak) kindOf(path string) string {
 	switch {
 	case top == "pki", top == "talosconfig", top == "nodes", top == "sent", top == "examples":
 		return ""
+	case top == "openbao" && rest != "" && rest != "audit.log" && rest != "openbao.log":
+		return "" // it keeps the secrets
+	case top == "openbao":
+		return inBao
+	case top == "home":
+		return inHome
 	case top == "told" && rest != "":
 		kind, _, _ := strings.Cut(rest, "/")
 		return kind

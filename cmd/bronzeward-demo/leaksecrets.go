@@ -102,15 +102,6 @@ func (l *leak) takeSecrets() error {
 			return err
 		}
 	}
-	files, err := filepath.Glob(l.w.Path("pki", "*-keys-development.json"))
-	if err != nil {
-		return err
-	}
-	for _, path := range files {
-		if err := l.takeKeyFile(path); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -167,13 +158,15 @@ func (l *leak) plant(ctx context.Context) error {
 			}
 		}
 	}
-	log, err := os.OpenFile(l.w.Path("gateway-1.log"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = log.WriteString(l.controls.Text())
-	if err := errors.Join(err, log.Close()); err != nil {
-		return err
+	for _, path := range []string{"gateway-1.log", "openbao/audit.log", "home/olga/.local/state/bronzeward/planted"} {
+		log, err := os.OpenFile(l.w.Path(path), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = log.WriteString(l.controls.Text())
+		if err := errors.Join(err, log.Close()); err != nil {
+			return err
+		}
 	}
 	for _, kind := range []string{inMetrics, inHTTP, inGRPC, inTalosctl, inCommand, inWebhook, inRego, inCrash, inProcess} {
 		if err := l.tell(kind, "control", l.controls.Text()); err != nil {
@@ -184,10 +177,11 @@ func (l *leak) plant(ctx context.Context) error {
 }
 
 // carried makes sure that the story is about secrets: every canary of a configuration, a token
-// or an answer is in what was sent to the gateway or came from a node.
+// or an answer is in what was sent to the gateway, came from a node, or was on the wire between
+// the product and OpenBao or the issuer.
 func (l *leak) carried() error {
 	s := leakscan.NewScanner(l.canaries.All()...)
-	for _, dir := range []string{"sent", "nodes", "pki", "examples", "talosconfig"} {
+	for _, dir := range []string{"sent", "nodes", "pki", "examples", "talosconfig", "home"} {
 		if err := s.Folder(l.w.Path(dir), func(string) string { return dir }); err != nil {
 			return err
 		}

@@ -218,3 +218,14 @@ func TestOpenBaoIsNotConfigured(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// A way to log in that is none may be a secret that stands in the wrong line.
+func TestAWrongLoginMethodIsNotRepeated(t *testing.T) {
+	const secret = "5f2c9a17-a-secret-id"
+	folder, text := goodConfig(t)
+	config := writeConfig(t, folder, openBaoText(text, "https://127.0.0.1:1", "people.crt", "{method: "+secret+"}"))
+	got := runProgram(t, "config", "check", "--config", config)
+	if said := got.out + got.errOut; got.code == 0 || strings.Contains(said, secret) || !strings.Contains(said, "openbao.auth.method: is not approle") {
+		t.Errorf("exit code %d\n%s", got.code, said)
+	}
+}

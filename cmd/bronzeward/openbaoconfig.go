@@ -107,7 +107,8 @@ func (c *Config) openBaoProblems(bad func(key, format string, args ...any), file
 	case methodToken:
 		file("openbao.auth.token_file", b.Auth.TokenFile, true)
 	default:
-		bad("openbao.auth.method", "%q is not approle, kubernetes or token", b.Auth.Method)
+		// What it is instead is not repeated: secrets are set beside it.
+		bad("openbao.auth.method", "is not approle, kubernetes or token")
 	}
 }
 

@@ -92,6 +92,16 @@ func (w *walker) object(t reflect.Type, at string) error {
 			return err
 		}
 		name, _ := token.(string) // the decoder gives nothing else there
+		i := slices.IndexFunc(known, func(m member) bool { return m.name == name })
+		of := others
+		if i >= 0 {
+			of = known[i].of
+		}
+		if of == nil {
+			// Its name is not repeated: what stands in the wrong place may be a secret, and what is
+			// said here is kept in the book.
+			return malformed("%s has a member whose name ends at byte %d and that this request does not take; %s", where(at), w.dec.InputOffset(), taken(known))
+		}
 		path := below(at, name)
 		if err := w.checkText(name, path); err != nil {
 			return err
@@ -101,14 +111,6 @@ func (w *walker) object(t reflect.Type, at string) error {
 		}
 		if seen[name] = true; len(seen) > mostItems {
 			return malformed("%s has more than %d members", where(at), mostItems)
-		}
-		i := slices.IndexFunc(known, func(m member) bool { return m.name == name })
-		of := others
-		if i >= 0 {
-			of = known[i].of
-		}
-		if of == nil {
-			return malformed("%s is not a member this request takes", path)
 		}
 		if err := w.value(of, path); err != nil {
 			return err
@@ -123,6 +125,18 @@ func (w *walker) object(t reflect.Type, at string) error {
 		}
 	}
 	return nil
+}
+
+// taken says which members there may be.
+func taken(known []member) string {
+	if len(known) == 0 {
+		return "it takes none"
+	}
+	names := make([]string, len(known))
+	for i, m := range known {
+		names[i] = m.name
+	}
+	return "it takes " + strings.Join(names, ", ")
 }
 
 // member is one name an object may have.

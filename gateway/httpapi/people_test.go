@@ -79,7 +79,7 @@ func TestWhatIsNoRequestForACertificateIsRefused(t *testing.T) {
 		{"one beyond every number", `{"csr":` + csr + `,"lifetime_seconds":99999999999999999999}`, "lifetime_seconds"},
 		{"a part of a second", `{"csr":` + csr + `,"lifetime_seconds":60.5}`, "lifetime_seconds"},
 		{"without a request", `{}`, "csr"},
-		{"a name beside it", `{"csr":` + csr + `,"subject":"root"}`, "subject"},
+		{"a name beside it", `{"csr":` + csr + `,"subject":"root"}`, "it takes csr, lifetime_seconds"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w := newWorld(t)
