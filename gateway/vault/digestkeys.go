@@ -35,6 +35,8 @@ type DigestSecret struct {
 	UsableFrom time.Time
 	// Secret is the key itself.
 	Secret []byte
+	// wrapped is what KV had of it, so that another text under the same name is unwrapped anew.
+	wrapped string
 }
 
 // String shows no key.
@@ -91,7 +93,8 @@ func NewDigestKeys(c *Client, now func() time.Time) *DigestKeys {
 }
 
 // Load gives every key, unwrapped, in the order of their numbers: one question to KV, and one
-// to Transit for each key that is not in known. known are keys of an earlier Load.
+// to Transit for each key that is not in known as it is. known are keys of an earlier Load; one
+// that is wrapped otherwise by now is asked for, because it may be another key.
 func (d *DigestKeys) Load(ctx context.Context, known []DigestSecret) ([]DigestSecret, error) {
 	var file digestKeysFile
 	if _, err := d.client.get(ctx, readingDigestKeys, PathDigestKeys, &file); err != nil {
@@ -110,7 +113,7 @@ func (d *DigestKeys) Load(ctx context.Context, known []DigestSecret) ([]DigestSe
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, DigestSecret{Version: version, UsableFrom: one.UsableFrom, Secret: secret})
+		out = append(out, DigestSecret{Version: version, UsableFrom: one.UsableFrom, Secret: secret, wrapped: one.Wrapped})
 	}
 	slices.SortFunc(out, func(a, b DigestSecret) int { return digestNumber(a.Version) - digestNumber(b.Version) })
 	return out, nil
@@ -118,7 +121,7 @@ func (d *DigestKeys) Load(ctx context.Context, known []DigestSecret) ([]DigestSe
 
 func (d *DigestKeys) unwrap(ctx context.Context, version string, one wrappedDigestKey, known []DigestSecret) ([]byte, error) {
 	for _, k := range known {
-		if k.Version == version {
+		if k.Version == version && k.wrapped == one.Wrapped {
 			return k.Secret, nil
 		}
 	}
