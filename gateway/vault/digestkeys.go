@@ -23,6 +23,9 @@ const (
 	// spreadWithin is how long before its first use a new digest key is written: every replica
 	// reads the keys anew several times in between.
 	spreadWithin = 2 * time.Minute
+	// MostRefresh is the longest time between two readings of a Keeper that this leaves room for: a
+	// replica that missed one reading still has the key before it meets a digest of it.
+	MostRefresh = spreadWithin / 2
 	// mostDigestKeys is far above what a house needs: one a month for eight years.
 	mostDigestKeys = 100
 )
