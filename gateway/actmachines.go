@@ -45,12 +45,13 @@ func (a *Acts) UpdateMachine(ctx context.Context, by Actor, name string, u contr
 
 // Observe reads a machine and records what was seen. Nothing on the machine changes.
 func (a *Acts) Observe(ctx context.Context, by Actor, name string, once *control.Once) (control.Observation, error) {
-	o, err := a.observe(ctx, by, ActMachinesObserve, name, once)
+	o, err := a.observe(ctx, by, ActMachinesObserve, name, "", once)
 	return o, a.replayed(ctx, by, ActMachinesObserve, name, err)
 }
 
-// observe records what is seen as part of another act: whoever may do that act may look.
-func (a *Acts) observe(ctx context.Context, by Actor, as, name string, once *control.Once) (control.Observation, error) {
+// observe records what is seen as part of another act: whoever may do that act may look. What is seen is digested as like is,
+// for who compares the two, where there is the key of that; else, and when like is empty, under the current key.
+func (a *Acts) observe(ctx context.Context, by Actor, as, name, like string, once *control.Once) (control.Observation, error) {
 	act, said, err := a.act(ctx, by, as, name, "")
 	if err != nil {
 		return control.Observation{}, err
@@ -71,11 +72,21 @@ func (a *Acts) observe(ctx context.Context, by Actor, as, name string, once *con
 		Began: began, NotedSerial: machine.Serial,
 		Identity: identityOf(e),
 		Version:  e.Version, Stage: e.Stage, Type: e.Type,
-		Active: a.Digester.Digest(e.Active.Text), Persistent: a.Digester.Digest(e.Persistent.Text),
+		Active: a.digestLike(e.Active.Text, like), Persistent: a.digestLike(e.Persistent.Text, like),
 		ActiveVersion: versionPair(e.Active), PersistentVersion: versionPair(e.Persistent),
 	}
 	_, err = a.Store.RecordObservation(ctx, name, o, act)
 	return o, a.denied(ctx, err, said)
+}
+
+// digestLike is the digest of a text under the key of another digest, or under the current one without that key.
+func (a *Acts) digestLike(text []byte, like string) string {
+	if like != "" {
+		if digest, err := a.Digester.Under(text, like); err == nil {
+			return digest
+		}
+	}
+	return a.Digester.Digest(text)
 }
 
 // named records an act that is part of another one under its own name; which act it was
@@ -95,7 +106,7 @@ func (a *Acts) Pin(ctx context.Context, by Actor, name string, replace bool, onc
 	if replace {
 		as = ActMachinesRepin
 	}
-	seen, err := a.observe(ctx, by, as, name, nil)
+	seen, err := a.observe(ctx, by, as, name, "", nil)
 	if err != nil {
 		return control.Identity{}, err
 	}
@@ -122,7 +133,9 @@ func (a *Acts) Account(ctx context.Context, by Actor, id uuid.UUID, landed bool,
 		}
 		return audit.Receipt{}, fmt.Errorf("%w: attempt %s is %s; only an unresolved one can be accounted for", control.ErrNotOwner, id, attempt.State)
 	}
-	if _, err := a.observe(ctx, by, ActAttemptsAccount, attempt.MachineName, nil); err != nil {
+	// Under the key of the attempt's own digests: another may have become current since.
+	seen, err := a.observe(ctx, by, ActAttemptsAccount, attempt.MachineName, attempt.Digest, nil)
+	if err != nil {
 		return audit.Receipt{}, err
 	}
 	act, said, err := a.act(ctx, by, ActAttemptsAccount, id.String(), "")
@@ -131,7 +144,7 @@ func (a *Acts) Account(ctx context.Context, by Actor, id uuid.UUID, landed bool,
 	}
 	act.Once = once
 	receipt, err := a.Store.Account(ctx, control.Accounting{
-		AttemptID: id, Landed: landed, Reason: reason, Outcome: audit.Outcome{Caller: bookCaller(by.Caller)},
+		AttemptID: id, Landed: landed, Reason: reason, Seen: seen.Active, Outcome: audit.Outcome{Caller: bookCaller(by.Caller)},
 	}, act)
 	return receipt, a.replayed(ctx, by, ActAttemptsAccount, id.String(), a.denied(ctx, err, said))
 }

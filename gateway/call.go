@@ -99,7 +99,7 @@ func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 	if err := c.identify(); err != nil {
 		return err
 	}
-	ctx, bodies, leave, err := g.sessions.enter(c.ctx, c.caller)
+	ctx, bodies, leave, err := g.sessions.enter(c.ctx, c.caller, c.trusted())
 	if errors.Is(err, errStopping) {
 		return refusal(codes.Unavailable, uuid.Nil, "BW-GATEWAY-001", errStopping.Error())
 	}
@@ -203,6 +203,19 @@ func (c *call) tls() *tls.ConnectionState {
 		return nil
 	}
 	return &info.State
+}
+
+// trusted asks again what identify asked about the call's certificate: the authorities may be
+// others by now. Its time is held to the instant elsewhere; a token's key sets are not asked.
+func (c *call) trusted() func() bool {
+	state := c.tls()
+	if state == nil || len(state.PeerCertificates) == 0 {
+		return nil
+	}
+	return func() bool {
+		_, err := c.g.identity.Identify(c.ctx, identity.Request{TLS: state})
+		return err == nil
+	}
 }
 
 // maxRequest is the largest request, in bytes, of any method but an apply: the largest
@@ -359,6 +372,8 @@ func (c *call) endedBy(cause, err error) error {
 	switch {
 	case errors.Is(cause, errProofEnded):
 		return refusal(codes.Unauthenticated, id, "BW-CREDENTIAL-004", errProofEnded.Error())
+	case errors.Is(cause, errUntrusted):
+		return refusal(codes.Unauthenticated, id, "BW-CREDENTIAL-004", errUntrusted.Error())
 	case errors.Is(cause, errRevoked):
 		return denial(id, policy.Deny("BW-IDENTITY-001", errRevoked.Error(), ""))
 	case errors.Is(cause, errUnconfirmed):

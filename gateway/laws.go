@@ -105,14 +105,15 @@ func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
 const followEvery = 500 * time.Millisecond
 
 // Follow keeps this replica to the authority it has confirmed, until ctx ends: it loads
-// the live policy, ends the open calls of people who were revoked, and ends all when the
-// authority version could not be confirmed for too long.
+// the live policy, ends the open calls of people who were revoked or whose certificate is not
+// trusted any more, and ends all when the authority version could not be confirmed for too long.
 func (g *Gateway) Follow(ctx context.Context) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
 		snap := g.store.Snapshot()
 		g.sessions.endRevoked(snap.Revoked)
+		g.sessions.endUntrusted()
 		if g.store.Unconfirmed() > control.ConfirmLimit {
 			g.sessions.endAll(errUnconfirmed)
 		}

@@ -133,7 +133,7 @@ func (c *call) stillLive() error {
 // applyFrom carries out the way of one apply for a request of the HTTP door: of text, or of
 // the sealed bytes of the act's change.
 func (g *Gateway) applyFrom(ctx context.Context, by identity.Actor, m *control.Machine, text []byte, act *asAct) (_ *call, err error) {
-	ctx, _, leave, err := g.sessions.enter(ctx, by.Caller)
+	ctx, _, leave, err := g.sessions.enter(ctx, by.Caller, nil)
 	if errors.Is(err, errStopping) {
 		return nil, refusal(codes.Unavailable, uuid.Nil, "BW-GATEWAY-001", errStopping.Error())
 	}

@@ -17,6 +17,7 @@ import (
 var (
 	errProofEnded  = errors.New("the credential this call was opened with has ended; log in again")
 	errRevoked     = errors.New("this identity has been revoked")
+	errUntrusted   = errors.New("the certificate this call was opened with is not trusted any more; log in again")
 	errUnconfirmed = errors.New("the gateway cannot confirm with its database that nothing was revoked")
 	errTooMany     = errors.New("too many calls of this caller are open at once")
 )
@@ -35,7 +36,11 @@ type sessions struct {
 	stopped error // why no call is taken any more; nil while they are
 }
 
-type session struct{ end context.CancelCauseFunc }
+type session struct {
+	end context.CancelCauseFunc
+	// trusted is whether the certificate the call was opened with still proves its caller; null when there was none.
+	trusted func() bool
+}
 
 // openCalls are one person's open calls.
 type openCalls struct {
@@ -51,9 +56,10 @@ func newSessions(limit int) *sessions {
 	return &sessions{limit: limit, open: map[policy.Person]*openCalls{}}
 }
 
-// enter opens a call: its context ends with the proof, with a revocation, or with
-// leave. It refuses when the person has too many calls open.
-func (s *sessions) enter(ctx context.Context, who identity.Caller) (_ context.Context, bodies *semaphore.Weighted, leave func(), _ error) {
+// enter opens a call: its context ends with the proof, with a revocation, when trusted says
+// that its certificate proves nothing any more, or with leave. It refuses when the person has
+// too many calls open. trusted is null for a call without a certificate.
+func (s *sessions) enter(ctx context.Context, who identity.Caller, trusted func() bool) (_ context.Context, bodies *semaphore.Weighted, leave func(), _ error) {
 	ctx, end := context.WithCancelCause(ctx)
 	stopProof := func() bool { return true }
 	if !who.ProofEnds.IsZero() {
@@ -61,7 +67,7 @@ func (s *sessions) enter(ctx context.Context, who identity.Caller) (_ context.Co
 		// DeadlineExceeded before the caller could be told to log in again.
 		stopProof = time.AfterFunc(time.Until(who.ProofEnds), func() { end(errProofEnded) }).Stop
 	}
-	one, key := &session{end: end}, personOf(who)
+	one, key := &session{end: end, trusted: trusted}, personOf(who)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,6 +108,26 @@ func (s *sessions) endRevoked(revoked func(issuer, subject string) bool) {
 		}
 		for one := range calls.all {
 			one.end(errRevoked)
+		}
+	}
+}
+
+// endUntrusted ends the open calls whose certificate is not trusted any more, such as those of
+// an authority that was dropped.
+func (s *sessions) endUntrusted() {
+	s.mu.Lock()
+	var asked []*session
+	for _, calls := range s.open {
+		for one := range calls.all {
+			if one.trusted != nil {
+				asked = append(asked, one)
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, one := range asked {
+		if !one.trusted() {
+			one.end(errUntrusted)
 		}
 	}
 }

@@ -58,9 +58,10 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 		sealer: vault.NewSealer(client), credential: openBaoCredential{credentials}, authorities: openBaoAuthorities{authority, credentials},
 		issuer: authority, digestKeys: ring, anchors: vault.NewAnchors(client), close: client.Close,
 		keeper: vault.NewKeeper(c.OpenBao.Refresh, log,
-			vault.Refresher{What: "the Talos credentials", Refresh: credentials.Refresh},
-			vault.Refresher{What: "the digest keys", Refresh: ring.refresh},
+			// What takes trust away comes first: nothing that lies at a cluster's path holds it up.
 			vault.Refresher{What: "the authority for people", Refresh: authority.Refresh},
+			vault.Refresher{What: "the digest keys", Refresh: ring.refresh},
+			vault.Refresher{What: "the Talos credentials", Refresh: credentials.Refresh},
 		),
 	}
 	if err := k.keeper.Refresh(ctx); err != nil {

@@ -281,7 +281,7 @@ type openBaoRotateCACmd struct{ tokenFlags }
 
 // Run makes the new authority.
 func (r *openBaoRotateCACmd) Run(ctx context.Context, g *globals) error {
-	cfg, client, err := g.operator(r.tokenFlags)
+	_, client, err := g.operator(r.tokenFlags)
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (r *openBaoRotateCACmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	return g.done(map[string]any{"rotated": true},
-		"people's certificates are signed by a new authority within %s; the one before stays trusted\nonce its last certificate has ended: bronzeward openbao drop-ca\n", cfg.refresh())
+		"people's certificates are signed by a new authority in two minutes, when every gateway knows it; the one before stays trusted\nonce its last certificate has ended: bronzeward openbao drop-ca\n")
 }
 
 type openBaoDropCACmd struct{ tokenFlags }

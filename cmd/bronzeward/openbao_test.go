@@ -229,3 +229,14 @@ func TestAWrongLoginMethodIsNotRepeated(t *testing.T) {
 		t.Errorf("exit code %d\n%s", got.code, said)
 	}
 }
+
+// How long a gateway goes without reading is bound to how long a new digest key or authority waits for it.
+func TestRefreshLeavesRoomForNewKeys(t *testing.T) {
+	for refresh, refused := range map[string]bool{"1m": false, "61s": true, "10m": true, "-1s": true} {
+		folder, text := goodConfig(t)
+		_, err := loadConfig(writeConfig(t, folder, text+"openbao: {address: 'https://bao', refresh: "+refresh+"}\n"))
+		if err == nil || strings.Contains(err.Error(), "openbao.refresh: ") != refused {
+			t.Errorf("%s: %v", refresh, err)
+		}
+	}
+}

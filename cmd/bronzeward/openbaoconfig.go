@@ -23,7 +23,8 @@ type OpenBaoConfig struct {
 	TransitMount string `yaml:"transit_mount"`
 	// Timeout of one question, its retries included; default 5s.
 	Timeout time.Duration `yaml:"timeout"`
-	// Refresh is how often credentials, digest keys and the authority are read anew; default 30s.
+	// Refresh is how often credentials, digest keys and the authority are read anew; default 30s, at most
+	// vault.MostRefresh: a new digest key is used two minutes after it was made.
 	Refresh time.Duration `yaml:"refresh"`
 	// CredentialMaxAge is how long a Talos credential is used after OpenBao last confirmed it; default 1h.
 	CredentialMaxAge time.Duration     `yaml:"credential_max_age"`
@@ -86,7 +87,7 @@ func (c *Config) openBaoProblems(bad func(key, format string, args ...any), file
 		value, most time.Duration
 	}{
 		{"openbao.timeout", b.Timeout, time.Minute},
-		{"openbao.refresh", b.Refresh, 10 * time.Minute},
+		{"openbao.refresh", b.Refresh, vault.MostRefresh},
 		{"openbao.credential_max_age", b.CredentialMaxAge, 30 * 24 * time.Hour},
 	} {
 		if d.value < 0 || d.value > d.most {

@@ -17,6 +17,10 @@ type Accounting struct {
 	Landed bool
 	// Reason is why, in a sentence; required.
 	Reason string
+	// Seen is the digest of what the caller has just observed, when there is one. Another digest key may
+	// have become current since the attempt, so the caller observes under the attempt's: an observation
+	// under another one than Seen's is somebody else's, and the caller has to look again.
+	Seen string
 	// Outcome carries the person as audit.Caller; its kind, ids and state are filled.
 	Outcome audit.Outcome
 }
@@ -30,6 +34,9 @@ type Accounting struct {
 //	says not landed, machine holds the attempt's digest   ErrContradicted, nothing done
 //	says landed, machine still holds the base             failed
 //	anything else                                         accounted
+//
+// Digests of two keys are never compared: what is observed under another key than the attempt's,
+// because that key is gone, shows nothing.
 func (s *Store) Account(ctx context.Context, acc Accounting, act Act) (audit.Receipt, error) {
 	if acc.Reason == "" || !validReason(acc.Reason) {
 		return audit.Receipt{}, fmt.Errorf("%w: accounting needs a reason of at most %d printable bytes", ErrInvalid, maxReason)
@@ -51,6 +58,9 @@ func (s *Store) Account(ctx context.Context, acc Accounting, act Act) (audit.Rec
 		}
 		if m.Observed == nil || m.Observed.BeganAt.Before(a.SettleAfter) || m.Observed.Identity != a.Identity {
 			return fmt.Errorf("accounting for attempt %s: %w: observe %s first", a.ID, ErrNoObservation, m.Name)
+		}
+		if acc.Seen != "" && (scheme(acc.Seen) != scheme(m.Observed.Active) || scheme(acc.Seen) != scheme(m.Observed.Persistent)) {
+			return fmt.Errorf("accounting for attempt %s: %w: somebody else observed %s in between; try again", a.ID, ErrNoObservation, m.Name)
 		}
 		to, err := judgeAccount(&a, m.Observed, acc.Landed)
 		if err != nil {

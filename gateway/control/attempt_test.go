@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -423,4 +424,29 @@ func TestAttemptsAsAStateMachine(t *testing.T) {
 			w.exec(t, "update control.attempts set state = 'not_sent', closed_at = clock_timestamp() where id = $1", a.ID)
 		}
 	})
+}
+
+// Whoever observed under the attempt's digest key is not judged by what somebody else observed under another since.
+func TestAccountingComparesWhatItsCallerSaw(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	a := open(t, s, "w1", anna)
+	ok(t)(audit.Receipt{}, s.CloseAttempt(t.Context(), Closing{AttemptID: a.ID, Owner: a.Owner, To: StateUnresolved, Reason: "no answer"}))
+	w.age(t, a.ID, time.Hour)
+	observe := func(digest string) {
+		o := Observation{Began: time.Now(), Identity: worker(1), Active: digest, Persistent: digest}
+		ok(t)(s.RecordObservation(t.Context(), "w1", o, by(admin, "machines.observe")))
+	}
+	account := func(seen string) error {
+		_, err := s.Account(t.Context(), Accounting{AttemptID: a.ID, Reason: "looked", Seen: seen}, by(admin, "attempts.account"))
+		return err
+	}
+	observe(digestA)
+	wantErr(t, account(digestA), ErrContradicted)
+	observe(strings.Replace(digestA, ":k1:", ":k2:", 1))
+	wantErr(t, account(digestA), ErrNoObservation)
+	// Control: without the guard a digest that cannot be compared frees the machine.
+	if err := account(""); err != nil {
+		t.Error(err)
+	}
 }

@@ -30,11 +30,19 @@ const (
 )
 
 // caFile is what KV holds of the authority: public certificates, and which version of the
-// Transit key the current one is of. Previous is trusted while people's certificates of it live.
+// Transit key the current one is of. Previous is trusted while people's certificates of it live;
+// PreviousVersion is its key's, 0 when that does not sign any more.
 type caFile struct {
-	Current    string `json:"current"`
-	KeyVersion int    `json:"key_version"`
-	Previous   string `json:"previous,omitempty"`
+	Current         string `json:"current"`
+	KeyVersion      int    `json:"key_version"`
+	Previous        string `json:"previous,omitempty"`
+	PreviousVersion int    `json:"previous_key_version,omitempty"`
+}
+
+// signingCA is an authority that signs: its certificate and its key's version.
+type signingCA struct {
+	certificate *x509.Certificate
+	version     int
 }
 
 // Authority is the CA for people's certificates. Its private key never leaves OpenBao; what it
@@ -45,8 +53,8 @@ type Authority struct {
 	log    *slog.Logger
 
 	mu      sync.Mutex // guards what follows
-	current *x509.Certificate
-	version int
+	current signingCA
+	before  signingCA           // what current follows, while it can sign; else zero
 	people  []*x509.Certificate // current first; replaced as a whole
 }
 
@@ -69,9 +77,12 @@ func (a *Authority) Refresh(ctx context.Context) error {
 	if err != nil {
 		return refused(readingCA, KindMalformed, err, "what is at %s/%s is no authority: %v", a.client.kv, PathCA, err)
 	}
-	people := []*x509.Certificate{current}
+	people, before := []*x509.Certificate{current}, signingCA{}
 	if previous != nil {
 		people = append(people, previous)
+		if file.PreviousVersion > 0 {
+			before = signingCA{previous, file.PreviousVersion}
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +96,7 @@ func (a *Authority) Refresh(ctx context.Context) error {
 	if a.people != nil {
 		a.log.InfoContext(ctx, "the authority for people's certificates has changed", slog.Int("trusted", len(people)), slog.Int("key_version", file.KeyVersion))
 	}
-	a.current, a.version, a.people = current, file.KeyVersion, people
+	a.current, a.before, a.people = signingCA{current, file.KeyVersion}, before, people
 	return nil
 }
 
@@ -127,9 +138,7 @@ func (a *Authority) People() []*x509.Certificate {
 // how long it lives are the caller's to decide, and none of them may come from a request as it
 // is. The error is an *Error, or says what is wrong with the template.
 func (a *Authority) Issue(ctx context.Context, template *x509.Certificate, pub crypto.PublicKey) ([][]byte, error) {
-	a.mu.Lock()
-	ca, version := a.current, a.version
-	a.mu.Unlock()
+	ca, version := a.signer(template)
 	if ca == nil {
 		return nil, unavailable(signing, KindUnreachable, nil, "the authority for people was not read from OpenBao yet")
 	}
@@ -149,6 +158,19 @@ func (a *Authority) Issue(ctx context.Context, template *x509.Certificate, pub c
 		return nil, fmt.Errorf("%s: %w", signing, err)
 	}
 	return [][]byte{der}, nil
+}
+
+// signer is the authority that signs a template: a new one only once every replica has had the
+// time to read it, so that whoever logs in just then is known at all of them. Both, authority and
+// certificates, begin a minute before they were made.
+func (a *Authority) signer(template *x509.Certificate) (*x509.Certificate, int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	one := a.current
+	if b := a.before; b.certificate != nil && template.NotBefore.Before(one.certificate.NotBefore.Add(spreadWithin)) && b.certificate.NotAfter.After(template.NotAfter) {
+		one = b
+	}
+	return one.certificate, one.version
 }
 
 // transitSigner is a crypto.Signer over one version of a Transit key. It lives for one

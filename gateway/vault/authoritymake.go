@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -13,7 +14,8 @@ import (
 
 // EnsureAuthority makes the authority when there is none, for operators; made is whether it
 // did. rotate makes a new one in any case: under a new version of the key, with the present one
-// trusted beside it until the next rotation or DropPrevious. A process that ends after the key
+// trusted beside it until the next rotation or DropPrevious, and signing until every replica has
+// read the new one. A process that ends after the key
 // was given its new version and before the certificate is written leaves the present authority
 // as it was. The error is an *Error.
 func EnsureAuthority(ctx context.Context, c *Client, rotate bool) (made bool, err error) {
@@ -38,7 +40,11 @@ func EnsureAuthority(ctx context.Context, c *Client, rotate bool) (made bool, er
 	if err != nil {
 		return false, err
 	}
-	_, err = c.put(ctx, makingCA, PathCA, caFile{Current: text, KeyVersion: info.latest, Previous: file.Current}, over)
+	next := caFile{Current: text, KeyVersion: info.latest, Previous: file.Current}
+	if previous, _, err := file.parse(); err == nil && isKeyOf(info, file.KeyVersion, previous) {
+		next.PreviousVersion = file.KeyVersion
+	}
+	_, err = c.put(ctx, makingCA, PathCA, next, over)
 	if kindOf(err) == KindMoved && over == 0 {
 		if _, _, again := readCA(ctx, c); again == nil && !rotate {
 			return false, nil // somebody else made it in between
@@ -66,9 +72,16 @@ func DropPrevious(ctx context.Context, c *Client) (dropped bool, err error) {
 	if err != nil || file.Previous == "" {
 		return false, err
 	}
-	file.Previous = ""
+	file.Previous, file.PreviousVersion = "", 0
 	_, err = c.put(ctx, makingCA, PathCA, file, over)
 	return err == nil, err
+}
+
+// isKeyOf is whether a version of the key is there and the one of the certificate: a key that was
+// recreated signs nothing for an authority of the one before.
+func isKeyOf(info keyInfo, version int, certificate *x509.Certificate) bool {
+	block, _ := pem.Decode([]byte(info.publicKeys[version]))
+	return block != nil && bytes.Equal(block.Bytes, certificate.RawSubjectPublicKeyInfo)
 }
 
 // selfSigned makes the authority's certificate under the latest version of the key, as PEM.

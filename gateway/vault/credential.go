@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -53,10 +54,18 @@ type Credentials struct {
 	cfg CredentialsConfig
 
 	mu        sync.Mutex // guards what follows
-	held      map[string]Credential
+	held      map[string]heldCredential
 	bad       map[string]int64 // versions that were complained about
 	confirmed time.Time        // monotonic; when OpenBao last said that these are all
 	last      *Error           // why the latest Refresh did not confirm; nil when it did
+}
+
+// heldCredential is one cluster's credential, with what OpenBao last said of it.
+type heldCredential struct {
+	Credential
+	// confirmed is when OpenBao last gave it, monotonic; last is why the latest Refresh did not.
+	confirmed time.Time
+	last      *Error
 }
 
 // NewCredentials holds none before the first Refresh.
@@ -64,15 +73,16 @@ func NewCredentials(cfg CredentialsConfig) *Credentials {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Credentials{cfg: cfg, held: map[string]Credential{}, bad: map[string]int64{}}
+	return &Credentials{cfg: cfg, held: map[string]heldCredential{}, bad: map[string]int64{}}
 }
 
 // Refresh reads the credential of every cluster anew. A new version takes effect with it; one
 // that cannot be used is logged once, and the one before stays; one that is gone is forgotten.
-// After an error what is held stays, until MaxAge.
+// After an error what is held stays, until MaxAge: of every cluster when OpenBao is away, and of
+// one alone when only that one's cannot be read.
 func (c *Credentials) Refresh(ctx context.Context) error {
 	began := time.Now()
-	next, err := c.readAll(ctx)
+	next, problems, err := c.readAll(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
@@ -85,29 +95,46 @@ func (c *Credentials) Refresh(ctx context.Context) error {
 		}
 	}
 	c.held, c.confirmed, c.last = next, began, nil
-	return nil
+	return errors.Join(problems...)
 }
 
-func (c *Credentials) readAll(ctx context.Context) (map[string]Credential, error) {
+// readAll gives what is to be held. problems are of single clusters, whose credentials stay what
+// they were; err says that OpenBao cannot be asked, and then nothing is known anew.
+func (c *Credentials) readAll(ctx context.Context) (next map[string]heldCredential, problems []error, err error) {
 	clusters, err := c.cfg.Client.list(ctx, readingCredentials, PathTalos)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	next := map[string]Credential{}
+	next = map[string]heldCredential{}
 	for _, cluster := range clusters {
 		if !clusterName.MatchString(cluster) {
 			c.ignore(ctx, cluster)
 			continue
 		}
+		began := time.Now()
 		one, ok, err := c.readOne(ctx, cluster)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			next[cluster] = one
+		switch {
+		case err == nil && ok:
+			next[cluster] = heldCredential{Credential: one, confirmed: began}
+		case err == nil:
+		case isAway(err):
+			return nil, nil, err
+		default:
+			problems = append(problems, err)
+			if before, held := c.before(cluster); held {
+				before.last = classify(ctx, readingCredentials, c.cfg.Client.timeout, err)
+				next[cluster] = before
+			}
 		}
 	}
-	return next, nil
+	return next, problems, nil
+}
+
+func (c *Credentials) before(cluster string) (heldCredential, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one, held := c.held[cluster]
+	return one, held
 }
 
 // clusterName is what a cluster may be called, as in machines add.
@@ -128,8 +155,8 @@ func (c *Credentials) ignore(ctx context.Context, name string) {
 func (c *Credentials) readOne(ctx context.Context, cluster string) (Credential, bool, error) {
 	var secret talosSecret
 	version, err := c.cfg.Client.get(ctx, readingCredentials, PathTalos+"/"+cluster, &secret)
+	before, held := c.before(cluster)
 	c.mu.Lock()
-	before, held := c.held[cluster]
 	complained := c.bad[cluster] == int64(version)
 	c.mu.Unlock()
 	var one Credential
@@ -140,7 +167,7 @@ func (c *Credentials) readOne(ctx context.Context, cluster string) (Credential, 
 	case err != nil:
 		return Credential{}, false, err
 	case held && before.Version == int64(version):
-		return before, true, nil
+		return before.Credential, true, nil
 	default:
 		one, err = c.cfg.Parse([]byte(secret.Certificate), []byte(secret.Key), []byte(secret.CA))
 		one.Version = int64(version)
@@ -155,7 +182,7 @@ func (c *Credentials) readOne(ctx context.Context, cluster string) (Credential, 
 		c.bad[cluster] = int64(version)
 		c.mu.Unlock()
 	}
-	return before, held, nil
+	return before.Credential, held, nil
 }
 
 // ParseCertificates reads PEM that holds certificates and nothing else, one at least.
@@ -183,23 +210,28 @@ func (c *Credentials) Get(cluster string) (Credential, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one, ok := c.held[cluster]
-	age := time.Since(c.confirmed)
+	since, why := c.confirmed, c.last
+	if ok && one.last != nil {
+		since, why = one.confirmed, one.last
+	}
+	age := time.Since(since)
 	switch {
 	case c.confirmed.IsZero():
-		return Credential{}, c.stale("no Talos credential was read from OpenBao yet")
+		return Credential{}, stale(why, "no Talos credential was read from OpenBao yet")
 	case age > c.cfg.MaxAge:
-		return Credential{}, c.stale(fmt.Sprintf("the Talos credential was last confirmed %s ago, longer than openbao.credential_max_age", age.Round(time.Second)))
+		return Credential{}, stale(why, fmt.Sprintf("the Talos credential was last confirmed %s ago, longer than openbao.credential_max_age", age.Round(time.Second)))
 	case !ok:
 		return Credential{}, refused(readingCredentials, KindMissing, nil, "there is no usable Talos credential for cluster %q; bronzeward openbao put-credential --cluster %s", cluster, cluster)
 	}
-	return one, nil
+	return one.Credential, nil
 }
 
-func (c *Credentials) stale(reason string) *Error {
+// stale is the refusal of a credential that is not confirmed any more; why is null when nothing is known.
+func stale(why *Error, reason string) *Error {
 	out := unavailable(readingCredentials, KindUnreachable, nil, "%s", reason)
-	if c.last != nil {
-		out.Kind, out.Cause = c.last.Kind, c.last
-		out.Reason += "; " + c.last.Reason
+	if why != nil {
+		out.Kind, out.Cause = why.Kind, why
+		out.Reason += "; " + why.Reason
 	}
 	return out
 }

@@ -23,6 +23,9 @@ const (
 	// spreadWithin is how long before its first use a new digest key is written: every replica
 	// reads the keys anew several times in between.
 	spreadWithin = 2 * time.Minute
+	// MostRefresh is the longest time between two readings of a Keeper that this leaves room for: a
+	// replica that missed one reading still has the key before it meets a digest of it.
+	MostRefresh = spreadWithin / 2
 	// mostDigestKeys is far above what a house needs: one a month for eight years.
 	mostDigestKeys = 100
 )
@@ -35,6 +38,8 @@ type DigestSecret struct {
 	UsableFrom time.Time
 	// Secret is the key itself.
 	Secret []byte
+	// wrapped is what KV had of it, so that another text under the same name is unwrapped anew.
+	wrapped string
 }
 
 // String shows no key.
@@ -91,7 +96,8 @@ func NewDigestKeys(c *Client, now func() time.Time) *DigestKeys {
 }
 
 // Load gives every key, unwrapped, in the order of their numbers: one question to KV, and one
-// to Transit for each key that is not in known. known are keys of an earlier Load.
+// to Transit for each key that is not in known as it is. known are keys of an earlier Load; one
+// that is wrapped otherwise by now is asked for, because it may be another key.
 func (d *DigestKeys) Load(ctx context.Context, known []DigestSecret) ([]DigestSecret, error) {
 	var file digestKeysFile
 	if _, err := d.client.get(ctx, readingDigestKeys, PathDigestKeys, &file); err != nil {
@@ -110,7 +116,7 @@ func (d *DigestKeys) Load(ctx context.Context, known []DigestSecret) ([]DigestSe
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, DigestSecret{Version: version, UsableFrom: one.UsableFrom, Secret: secret})
+		out = append(out, DigestSecret{Version: version, UsableFrom: one.UsableFrom, Secret: secret, wrapped: one.Wrapped})
 	}
 	slices.SortFunc(out, func(a, b DigestSecret) int { return digestNumber(a.Version) - digestNumber(b.Version) })
 	return out, nil
@@ -118,7 +124,7 @@ func (d *DigestKeys) Load(ctx context.Context, known []DigestSecret) ([]DigestSe
 
 func (d *DigestKeys) unwrap(ctx context.Context, version string, one wrappedDigestKey, known []DigestSecret) ([]byte, error) {
 	for _, k := range known {
-		if k.Version == version {
+		if k.Version == version && k.wrapped == one.Wrapped {
 			return k.Secret, nil
 		}
 	}

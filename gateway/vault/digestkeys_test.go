@@ -2,6 +2,7 @@ package vault
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync"
@@ -141,6 +142,32 @@ func TestOnlyUnknownDigestKeysAreUnwrapped(t *testing.T) {
 		if n := h.asked(t, decrypt) - before; n != test.asked {
 			t.Errorf("%s: Transit was asked %d times, want %d", test.name, n, test.asked)
 		}
+	}
+}
+
+// A key that is another one by now under the same name is not taken for the one that is known: whoever holds the known one
+// would go on with it, and whoever starts now would compare with the other.
+func TestAReplacedDigestKeyIsNotTakenForTheKnownOne(t *testing.T) {
+	h := newHouse(t, baotest.Server(t))
+	d := NewDigestKeys(h.gateway(t), nil)
+	known := load(t, d, nil)
+	h.forget(t, PathDigestKeys)
+	if made, err := NewDigestKeys(h.operator, nil).Ensure(t.Context()); err != nil || !made {
+		t.Fatal(made, err)
+	}
+	fresh := load(t, d, nil)
+	if got := load(t, d, known); len(got) != 1 || bytes.Equal(got[0].Secret, known[0].Secret) || !bytes.Equal(got[0].Secret, fresh[0].Secret) {
+		t.Errorf("with k1 known, %v is still the one before", got)
+	}
+	// Wrapped anew by a rotated key, it is the same one, and no trouble.
+	h.rotate(t, DigestKey)
+	answer := h.root(t, "POST", h.transit+"/encrypt/"+DigestKey, map[string]any{"plaintext": base64.StdEncoding.EncodeToString(fresh[0].Secret)})
+	wrapped := answer["data"].(map[string]any)["ciphertext"].(string)
+	h.root(t, "POST", h.kv+"/data/"+PathDigestKeys, map[string]any{"data": map[string]any{"keys": map[string]any{
+		"k1": map[string]any{"wrapped": wrapped, "key_made": h.key(t, DigestKey).made[2], "usable_from": fresh[0].UsableFrom},
+	}}})
+	if got := load(t, d, fresh); !bytes.Equal(got[0].Secret, fresh[0].Secret) {
+		t.Error("a key that was wrapped anew is another one")
 	}
 }
 

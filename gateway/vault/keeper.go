@@ -50,7 +50,7 @@ func (k *Keeper) Refresh(ctx context.Context) error {
 	for _, r := range k.refreshers {
 		if err := r.Refresh(ctx); err != nil {
 			problems = append(problems, err)
-			if errors.Is(err, ErrUnavailable) {
+			if isAway(err) {
 				break // the others would say the same, each after its time
 			}
 		}
@@ -70,6 +70,15 @@ func (k *Keeper) Refresh(ctx context.Context) error {
 		k.log.InfoContext(ctx, "OpenBao can be read again")
 	}
 	return err
+}
+
+// isAway is whether all of OpenBao cannot be asked, and not one thing in it.
+func isAway(err error) bool {
+	switch kindOf(err) {
+	case KindSealed, KindUnreachable, KindSlow, KindGone:
+		return true
+	}
+	return false
 }
 
 // Run refreshes until ctx ends.

@@ -59,13 +59,29 @@ func issue(t testing.TB, a *Authority, serial int64) *x509.Certificate {
 	return leaf
 }
 
+// issueLater is issue once every replica has read the authority anew.
+func issueLater(t testing.TB, a *Authority, serial int64) *x509.Certificate {
+	t.Helper()
+	template, key := person(t, serial)
+	template.NotBefore = a.People()[0].NotBefore.Add(spreadWithin)
+	chain, err := a.Issue(t.Context(), template, key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(chain[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leaf
+}
+
 // trusted is whether people's authorities verify a client's certificate.
 func trusted(a *Authority, leaf *x509.Certificate) bool {
 	roots := x509.NewCertPool()
 	for _, ca := range a.People() {
 		roots.AddCert(ca)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, CurrentTime: leaf.NotBefore.Add(2 * time.Minute)})
 	return err == nil
 }
 
@@ -165,8 +181,16 @@ func TestTheAuthorityIsRotated(t *testing.T) {
 	}
 	// A replica that has not noticed still signs, by the version its certificate names.
 	between := issue(t, a, 2)
+	late := authority(t, h.gateway(t))
+	// One that has signs by it as well until all have had the time to notice: whoever logs in now is known everywhere.
+	if leaf := issue(t, late, 7); !trusted(a, leaf) {
+		t.Error("what one replica issues another does not know yet")
+	}
 	refresh()
-	second := issue(t, a, 3)
+	second := issueLater(t, a, 3)
+	if trusted(&Authority{people: a.People()[1:]}, second) {
+		t.Fatal("the one before signs for ever")
+	}
 	for name, leaf := range map[string]*x509.Certificate{"before": first, "between": between, "after": second} {
 		if !trusted(a, leaf) {
 			t.Errorf("the one issued %s is not trusted", name)
