@@ -61,7 +61,7 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 			// What takes trust away comes first: nothing that lies at a cluster's path holds it up.
 			vault.Refresher{What: "the authority for people", Refresh: authority.Refresh},
 			vault.Refresher{What: "the digest keys", Refresh: ring.refresh},
-			vault.Refresher{What: "the Talos credentials", Refresh: credentials.Refresh},
+			vault.Refresher{What: "the Talos credentials", Refresh: credentials.Refresh, Missed: credentials.Missed},
 		),
 	}
 	if err := k.keeper.Refresh(ctx); err != nil {

@@ -98,6 +98,13 @@ func (c *Credentials) Refresh(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
+// Missed notes why no Refresh could be tried.
+func (c *Credentials) Missed(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = classify(context.Background(), readingCredentials, c.cfg.Client.timeout, why)
+}
+
 // readAll gives what is to be held. problems are of single clusters, whose credentials stay what
 // they were; err says that OpenBao cannot be asked, and then nothing is known anew.
 func (c *Credentials) readAll(ctx context.Context) (next map[string]heldCredential, problems []error, err error) {

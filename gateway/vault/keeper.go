@@ -17,6 +17,8 @@ type Refresher struct {
 	// What names it in the log, such as "the Talos credentials".
 	What    string
 	Refresh func(context.Context) error
+	// Missed, where it is set, is told why Refresh was not tried: OpenBao was away before it.
+	Missed func(error)
 }
 
 // Keeper reads things anew, in the background, so that no call has to wait for it. Safe for
@@ -47,11 +49,18 @@ func NewKeeper(every time.Duration, log *slog.Logger, refreshers ...Refresher) *
 func (k *Keeper) Refresh(ctx context.Context) error {
 	began := time.Now()
 	var problems []error
+	var away error // the others would say the same, each after its time
 	for _, r := range k.refreshers {
+		if away != nil {
+			if r.Missed != nil {
+				r.Missed(away)
+			}
+			continue
+		}
 		if err := r.Refresh(ctx); err != nil {
 			problems = append(problems, err)
 			if isAway(err) {
-				break // the others would say the same, each after its time
+				away = err
 			}
 		}
 	}
