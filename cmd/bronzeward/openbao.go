@@ -137,13 +137,8 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 	if !slices.ContainsFunc(statesOf(steps), openBaoPart.bad) {
 		return s.concludeOn(g, access)
 	}
-	if !s.Yes {
-		if !g.interactive {
-			return usageError{errors.New("nothing was changed: give --yes, since nobody can be asked here")}
-		}
-		if err := g.confirm(ctx, fmt.Sprintf("What is not good is made so in OpenBao at %s.", cfg.OpenBao.Address)); err != nil {
-			return err
-		}
+	if err := g.sure(ctx, s.Yes, fmt.Sprintf("What is not good is made so in OpenBao at %s.", cfg.OpenBao.Address)); err != nil {
+		return err
 	}
 	if err := s.do(ctx, g, client, setup); err != nil {
 		return err
@@ -247,69 +242,6 @@ func (g *globals) say(format string, args ...any) {
 	if g.Output == "table" {
 		fmt.Fprintf(g.out, format+"\n", args...)
 	}
-}
-
-type openBaoPutCredentialCmd struct {
-	tokenFlags
-	Cluster     string `required:"" help:"Name of the cluster, as in machines add --cluster."`
-	Certificate string `required:"" type:"existingfile" placeholder:"FILE" help:"Talos client certificate with the role os:impersonator and no other (PEM)."`
-	Key         string `required:"" type:"existingfile" placeholder:"FILE" help:"Its key (PEM)."`
-	CA          string `required:"" name:"ca" type:"existingfile" placeholder:"FILE" help:"The Talos CA of the cluster's machines (PEM)."`
-}
-
-// Run checks the credential and writes it as a new version.
-func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *globals) error {
-	cfg, client, err := g.operator(p.tokenFlags)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	var texts [3][]byte
-	for i, path := range []string{p.Certificate, p.Key, p.CA} {
-		if texts[i], err = os.ReadFile(path); err != nil {
-			return usageError{err}
-		}
-	}
-	version, err := vault.PutCredential(ctx, client, p.Cluster, texts[0], texts[1], texts[2], parseCredential)
-	if err != nil {
-		return err
-	}
-	return g.done(map[string]any{"cluster": p.Cluster, "version": version}, "the Talos credential of %s is version %d; running gateways use it within %s\n", p.Cluster, version, cfg.refresh())
-}
-
-type openBaoRotateCACmd struct{ tokenFlags }
-
-// Run makes the new authority.
-func (r *openBaoRotateCACmd) Run(ctx context.Context, g *globals) error {
-	_, client, err := g.operator(r.tokenFlags)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if _, err := vault.EnsureAuthority(ctx, client, true); err != nil {
-		return err
-	}
-	return g.done(map[string]any{"rotated": true},
-		"people's certificates are signed by a new authority in two minutes, when every gateway knows it; the one before stays trusted\nonce its last certificate has ended: bronzeward openbao drop-ca\n")
-}
-
-type openBaoDropCACmd struct{ tokenFlags }
-
-// Run drops the authority before the current one.
-func (d *openBaoDropCACmd) Run(ctx context.Context, g *globals) error {
-	cfg, client, err := g.operator(d.tokenFlags)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	dropped, err := vault.DropPrevious(ctx, client)
-	if err != nil {
-		return err
-	}
-	if !dropped {
-		return g.done(map[string]any{"dropped": false}, "there is no authority before the current one\n")
-	}
-	return g.done(map[string]any{"dropped": true}, "the authority before the current one is not trusted any more, within %s\n", cfg.refresh())
 }
 
 type openBaoCheckpointKeyCmd struct{ tokenFlags }

@@ -13,6 +13,7 @@ import (
 	policies "bronzeward/deploy/openbao"
 	"bronzeward/fixtures/openbao/baotest"
 	"bronzeward/fixtures/talospki"
+	"bronzeward/gateway/vault"
 )
 
 // openBaoText is a configuration with OpenBao in the place of files.
@@ -27,6 +28,13 @@ func TestOpenBaoCommands(t *testing.T) {
 	server := baotest.Own(t)
 	folder, text := goodConfig(t)
 	config := writeConfig(t, folder, openBaoText(text, server.Address(), server.CAFile(), "{role_id_file: role-id, secret_id_file: secret-id}"))
+	people, err := talospki.NewCA(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "people.crt"), people.Cert, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("BAO_TOKEN", "")
 	do := func(t *testing.T, want int, args ...string) ran {
@@ -60,7 +68,7 @@ func TestOpenBaoCommands(t *testing.T) {
 	says(t, do(t, exitUsage, "setup").errOut, "no OpenBao token: give --token-file or BAO_TOKEN, or log in with bao login")
 	says(t, do(t, exitUsage, "setup", "--token-file", "/does/not/exist").errOut, "reading your OpenBao token: open /does/not/exist")
 	t.Setenv("BAO_TOKEN", "canary-of-nobody")
-	if got := do(t, exitFailed, "setup", "--check"); strings.Contains(got.errOut, "canary") {
+	if got := do(t, exitDenied, "setup", "--check"); strings.Contains(got.errOut, "canary") {
 		t.Error("it shows the token")
 	} else {
 		says(t, got.errOut, "OpenBao does not know your token")
@@ -146,13 +154,51 @@ func TestOpenBaoCommands(t *testing.T) {
 		}
 		says(t, put(exitOK, "east").out, "the Talos credential of east is version 1; running gateways use it within 30s")
 		says(t, put(exitOK, "east", "-o", "json").out, `"version": 1`)
-		says(t, put(exitFailed, "../ca").errOut, `"../ca" is no name of a cluster`)
-		says(t, do(t, exitFailed, "put-credential", "--cluster", "east", "--certificate", files.ca, "--key", files.key, "--ca", files.ca).errOut, "private key does not match")
+		says(t, put(exitUsage, "../ca").errOut, `"../ca" is no name of a cluster`)
+		says(t, do(t, exitUsage, "put-credential", "--cluster", "east", "--certificate", files.ca, "--key", files.key, "--ca", files.ca).errOut, "--key "+files.key, "private key does not match")
+		putAs := func(want int, with credentialFile, more ...string) ran {
+			return do(t, want, append([]string{"put-credential", "--cluster", "north", "--certificate", with.certificate, "--key", with.key, "--ca", with.ca}, more...)...)
+		}
+		mixed := files
+		mixed.ca = credentialFiles(t).ca
+		says(t, putAs(exitUsage, mixed).errOut, "--certificate "+files.certificate+" is not signed by --ca "+mixed.ca, "--any-ca")
+		mixed.ca = filepath.Join(folder, "people.crt")
+		for _, more := range [][]string{nil, {"--any-ca"}} {
+			if got := putAs(exitUsage, mixed, more...); strings.Contains(got.out, "version") {
+				t.Errorf("%v: %+v", more, got)
+			}
+		}
+		says(t, putAs(exitUsage, mixed, "--any-ca").errOut, "--ca "+mixed.ca, "the key of an authority that signs people's certificates")
+		_, kept, err := server.API(t.Context(), http.MethodGet, "bronzeward/data/ca", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mixed.ca = filepath.Join(t.TempDir(), "kept.crt")
+		current := kept["data"].(map[string]any)["data"].(map[string]any)["current"].(string)
+		if err := os.WriteFile(mixed.ca, []byte(current), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		says(t, putAs(exitUsage, mixed, "--any-ca").errOut, "the key of an authority that signs people's certificates")
+		if status, _, err := server.API(t.Context(), http.MethodGet, "bronzeward/metadata/talos/north", nil); err != nil || status != http.StatusNotFound {
+			t.Errorf("it was written: %d, %v", status, err)
+		}
+		// The control: a CA that signs nobody is taken with the flag.
+		mixed.ca = credentialFiles(t).ca
+		says(t, putAs(exitOK, mixed, "--any-ca").out, "north is version 1")
 	})
 	t.Run("rotate-ca, drop-ca, checkpoint-key", func(t *testing.T) {
 		says(t, do(t, exitOK, "drop-ca").out, "there is no authority before the current one")
-		says(t, do(t, exitOK, "rotate-ca").out, "the one before stays trusted", "bronzeward openbao drop-ca")
-		says(t, do(t, exitOK, "drop-ca", "-o", "json").out, `"dropped": true`)
+		says(t, do(t, exitUsage, "rotate-ca").errOut, "nothing was changed: give --yes")
+		says(t, do(t, exitOK, "rotate-ca", "--yes").out, "the one before stays trusted", "bronzeward openbao drop-ca")
+		says(t, do(t, exitNotYet, "rotate-ca", "--yes").errOut, "two authorities are trusted already: first bronzeward openbao drop-ca")
+		until := time.Now().Add(vault.MostCertificateLife).UTC().Format("2006-")
+		says(t, do(t, exitNotYet, "drop-ca").errOut, "may be good until "+until, "nothing was changed", "--yes")
+		at := runAt(t.Context(), console{in: strings.NewReader("yes\n"), interactive: true}, "openbao", "drop-ca", "--config", config)
+		if at.code != exitNotYet {
+			t.Errorf("a typed yes drops it early: %+v", at)
+		}
+		says(t, do(t, exitOK, "drop-ca", "--yes", "-o", "json").out, `"dropped": true`)
+		says(t, do(t, exitOK, "drop-ca").out, "there is no authority before the current one")
 		says(t, do(t, exitOK, "checkpoint-key").out, "VERSION", "ED25519")
 		var keys []struct {
 			Version int
@@ -168,7 +214,7 @@ func TestOpenBaoCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("BAO_TOKEN", answer["auth"].(map[string]any)["client_token"].(string))
-		says(t, do(t, exitFailed, "rotate-ca").errOut, "403")
+		says(t, do(t, exitDenied, "rotate-ca", "--yes").errOut, "403")
 		files := credentialFiles(t)
 		says(t, do(t, exitOK, "put-credential", "--cluster", "west", "--certificate", files.certificate, "--key", files.key, "--ca", files.ca).out, "west is version 1")
 	})
@@ -176,7 +222,7 @@ func TestOpenBaoCommands(t *testing.T) {
 		if err := server.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{{"setup", "--check"}, {"setup", "--yes"}, {"rotate-ca"}, {"drop-ca"}, {"checkpoint-key"}} {
+		for _, args := range [][]string{{"setup", "--check"}, {"setup", "--yes"}, {"rotate-ca", "--yes"}, {"drop-ca"}, {"checkpoint-key"}} {
 			says(t, do(t, exitUnavailable, args...).errOut, "OpenBao is sealed")
 		}
 	})

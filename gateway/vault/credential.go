@@ -42,6 +42,9 @@ type CredentialsConfig struct {
 	// Parse makes a credential of PEM, and refuses what must not be used; its error is shown to
 	// operators, and quotes nothing of the texts. Required.
 	Parse ParseCredential
+	// People are the authorities whose certificates name people. A credential with the key of one as
+	// its CA's is unusable; nil: not looked at.
+	People func() []*x509.Certificate
 	// MaxAge is how long a credential is used after OpenBao last confirmed it. Required.
 	MaxAge time.Duration
 	// Logger is told of versions that cannot be used and of credentials that are gone; nil: silence.
@@ -169,7 +172,7 @@ func (c *Credentials) readOne(ctx context.Context, cluster string) (Credential, 
 	case held && before.Version == int64(version):
 		return before.Credential, true, nil
 	default:
-		one, err = c.cfg.Parse([]byte(secret.Certificate), []byte(secret.Key), []byte(secret.CA))
+		one, err = c.parse(secret)
 		one.Version = int64(version)
 	}
 	if err == nil {

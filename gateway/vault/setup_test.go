@@ -259,7 +259,7 @@ func TestWhatIsNeededIsWhatIsShipped(t *testing.T) {
 		}
 	}
 	operator := slices.Sorted(maps.Keys(parsePolicy(t, policies.Operator)))
-	if diff := cmp.Diff([]string{"bronzeward/data/talos/+", "bronzeward/metadata/talos/", "bronzeward/metadata/talos/+"}, operator); diff != "" {
+	if diff := cmp.Diff([]string{"bronzeward/data/ca", "bronzeward/data/talos/+", "bronzeward/metadata/talos/", "bronzeward/metadata/talos/+"}, operator); diff != "" {
 		t.Error(diff)
 	}
 }
