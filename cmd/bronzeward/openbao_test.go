@@ -71,7 +71,12 @@ func TestOpenBaoCommands(t *testing.T) {
 	if got := do(t, exitDenied, "setup", "--check"); strings.Contains(got.errOut, "canary") {
 		t.Error("it shows the token")
 	} else {
-		says(t, got.errOut, "OpenBao does not know your token")
+		says(t, got.errOut, "OpenBao does not know your token", "(BAO_TOKEN)")
+		file := filepath.Join(os.Getenv("HOME"), "stale")
+		if err := os.WriteFile(file, []byte("canary-of-nobody"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		says(t, do(t, exitDenied, "setup", "--check", "--token-file", file).errOut, "(--token-file "+file+")")
 	}
 	t.Setenv("BAO_TOKEN", "")
 	if err := os.WriteFile(filepath.Join(os.Getenv("HOME"), ".vault-token"), []byte(server.RootToken()), 0o600); err != nil {
@@ -100,9 +105,52 @@ func TestOpenBaoCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, again := range []string{"--yes", "--check"} {
-		says(t, do(t, exitOK, "setup", again).out, "nothing is missing", "what it needs and no more")
+	// What setup does not make is shown, and only --check ends with a code for it.
+	const none = "there is none: bronzeward openbao put-credential --cluster NAME"
+	says(t, do(t, exitOK, "setup", "--yes").out, none, "none yet: the first gateway to start writes it", "what it needs and no more")
+	says(t, do(t, exitChanged, "setup", "--check").out, none)
+	first := credentialFiles(t)
+	putFirst := func() {
+		t.Helper()
+		do(t, exitOK, "put-credential", "--cluster", "lab", "--certificate", first.certificate, "--key", first.key, "--ca", first.ca)
 	}
+	putFirst()
+	for _, again := range []string{"--yes", "--check"} {
+		says(t, do(t, exitOK, "setup", again).out, "nothing is missing", "what it needs and no more", "Talos credential, at bronzeward/talos/lab", "version 1, its certificate ends 2")
+	}
+	t.Run("Talos credentials and the anchor", func(t *testing.T) {
+		root(t, http.MethodDelete, "bronzeward/data/talos/lab", nil)
+		says(t, do(t, exitChanged, "setup", "--check").out, "it was deleted: bronzeward openbao put-credential --cluster lab")
+		root(t, http.MethodPost, "bronzeward/data/talos/lab", map[string]any{"data": map[string]any{"certificate": "canary", "key": "canary", "ca": "canary"}})
+		if got := do(t, exitChanged, "setup", "--check"); strings.Contains(got.out, "canary") {
+			t.Error("it quotes what is there")
+		} else {
+			says(t, got.out, "version 2 cannot be used", "put-credential --cluster lab")
+		}
+		do(t, exitOK, "setup", "--yes")
+		kept, err := os.ReadFile(first.certificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := os.ReadFile(first.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root(t, http.MethodPost, "bronzeward/data/talos/lab", map[string]any{"data": map[string]any{"certificate": string(kept), "key": string(key), "ca": string(people.Cert)}})
+		says(t, do(t, exitChanged, "setup", "--check").out, "version 3 cannot be used", "an authority that signs people's certificates")
+		root(t, http.MethodPost, "bronzeward/data/talos/lab", map[string]any{"data": map[string]any{"certificate": []string{"canary"}}})
+		says(t, do(t, exitChanged, "setup", "--check").out, "it has another shape")
+		root(t, http.MethodPost, "bronzeward/data/talos/No%20Cluster", map[string]any{"data": map[string]any{"x": "y"}})
+		says(t, do(t, exitChanged, "setup", "--check").out, "it is no name of a cluster")
+		root(t, http.MethodDelete, "bronzeward/metadata/talos/No%20Cluster", nil)
+		putFirst()
+		root(t, http.MethodPost, "bronzeward/data/anchor", map[string]any{"data": map[string]any{"epoch": "e-7", "size": 3, "written": time.Now()}})
+		says(t, do(t, exitOK, "setup", "--check").out, "epoch e-7, size 3")
+		root(t, http.MethodDelete, "bronzeward/data/anchor", nil)
+		says(t, do(t, exitChanged, "setup", "--check").out, "bao kv undelete -mount=bronzeward -versions=1 anchor")
+		root(t, http.MethodDelete, "bronzeward/metadata/anchor", nil)
+		do(t, exitOK, "setup", "--check")
+	})
 	if now, err := os.ReadFile(filepath.Join(folder, "secret-id")); err != nil || string(now) != string(secret) {
 		t.Errorf("the secret id was written over: %v", err)
 	}
@@ -120,21 +168,31 @@ func TestOpenBaoCommands(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, "secret-id"), []byte("another"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		says(t, do(t, exitChanged, "setup", "--yes").errOut, "everything is made, but the gateway's login is not as it should be", "AppRole at approle")
+		says(t, do(t, exitChanged, "setup", "--yes").errOut, "everything is made, but the gateway's login is not as it should be", "AppRole at approle", "remove "+filepath.Join(folder, "secret-id"), "bronzeward openbao setup")
+		says(t, do(t, exitChanged, "setup", "--check").out, "wrong")
 		if err := os.WriteFile(filepath.Join(folder, "secret-id"), secret, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.Chmod(filepath.Join(folder, "secret-id"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		says(t, do(t, exitChanged, "setup", "--check").out, "others may read it (mode 0644)", "the gateway's login", "chmod 600")
+		if err := os.Chmod(filepath.Join(folder, "secret-id"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		do(t, exitOK, "setup", "--check")
 	})
 	t.Run("what only a person can mend", func(t *testing.T) {
 		root(t, http.MethodPost, "transit/keys/bronzeward-seal/config", map[string]any{"exportable": true})
 		says(t, do(t, exitFailed, "setup", "--yes").errOut, "Transit key bronzeward-seal (aes256-gcm96): it can leave OpenBao", "nothing was changed")
 		root(t, http.MethodPost, "transit/keys/bronzeward-seal/config", map[string]any{"deletion_allowed": true})
 		root(t, http.MethodDelete, "transit/keys/bronzeward-seal", nil)
+		says(t, do(t, exitChanged, "setup", "--check").out, "setup makes it; changes that wait under one that was deleted stay lost")
 		do(t, exitOK, "setup", "--yes")
 	})
 	t.Run("a login that is elsewhere", func(t *testing.T) {
 		other := writeConfig(t, t.TempDir(), openBaoText(text, server.Address(), server.CAFile(), "{method: kubernetes, role: gateway, jwt_file: /does/not/exist}"))
-		for file, to := range map[string]string{"server.crt": "x", "server.key": "x", "people.crt": "x"} {
+		for file, to := range map[string]string{"server.crt": "x", "server.key": "x", "people.crt": string(people.Cert)} {
 			if err := os.WriteFile(filepath.Join(filepath.Dir(other), file), []byte(to), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -214,7 +272,7 @@ func TestOpenBaoCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("BAO_TOKEN", answer["auth"].(map[string]any)["client_token"].(string))
-		says(t, do(t, exitDenied, "rotate-ca", "--yes").errOut, "403")
+		says(t, do(t, exitDenied, "rotate-ca", "--yes").errOut, "your OpenBao token may not do this (403)", "at transit/keys/bronzeward-ca/rotate", "a token that may make mounts, keys, policies and roles")
 		files := credentialFiles(t)
 		says(t, do(t, exitOK, "put-credential", "--cluster", "west", "--certificate", files.certificate, "--key", files.key, "--ca", files.ca).out, "west is version 1")
 	})
@@ -230,7 +288,7 @@ func TestOpenBaoCommands(t *testing.T) {
 		if err := server.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		says(t, do(t, exitUnavailable, "setup", "--check").errOut, "OpenBao cannot be reached")
+		says(t, do(t, exitUnavailable, "setup", "--check").errOut, "OpenBao cannot be reached: nothing listens at "+server.Address()+" (openbao.address)")
 	})
 }
 

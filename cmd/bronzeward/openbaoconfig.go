@@ -165,3 +165,15 @@ func (c *Config) loginFile() string {
 		return c.path(a.SecretIDFile)
 	}
 }
+
+// loginHint is what to do about a login that OpenBao does not take; empty when it is not that.
+func (c *Config) loginHint(err error) string {
+	var known *vault.Error
+	if !errors.As(err, &known) || known.Kind != vault.KindForbidden {
+		return ""
+	}
+	if a := c.appRole(); a != nil {
+		return fmt.Sprintf(": remove %s (and %s, if it is another role's) and run bronzeward openbao setup", a.SecretIDFile, a.RoleIDFile)
+	}
+	return ": see openbao.auth, and the role or token in OpenBao"
+}

@@ -206,7 +206,7 @@ func TestThePlanLeavesOtherMountsAlone(t *testing.T) {
 // A token that may not look is an error, and never a plan that something is missing.
 func TestThePlanNeedsRights(t *testing.T) {
 	h := newHouse(t, baotest.Server(t))
-	c, err := OpenWithToken(h.config(t, nil), h.token(t, "1h"))
+	c, err := OpenWithToken(h.config(t, nil), h.token(t, "1h"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
