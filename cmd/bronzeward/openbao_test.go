@@ -344,3 +344,24 @@ func TestRefreshLeavesRoomForNewKeys(t *testing.T) {
 		}
 	}
 }
+
+// Files are for development: where openbao is missing or mistyped, it is what is asked for.
+func TestAMistypedOpenBaoIsAskedFor(t *testing.T) {
+	folder, text := goodConfig(t)
+	mistyped := strings.Replace(openBaoText(text, "https://bao", "people.crt", "{role_id_file: a, secret_id_file: b}"), "openbao:", "openboo:", 1)
+	_, err := loadConfig(writeConfig(t, folder, mistyped))
+	if err == nil || !strings.Contains(err.Error(), "openboo") {
+		t.Fatalf("got %v", err)
+	}
+	_, bare := loadConfig(writeConfig(t, folder, strings.Join(strings.Split(mistyped, "openboo:")[:1], "")))
+	for _, err := range []error{err, bare} {
+		if !strings.Contains(err.Error(), "openbao.address: is required: configure openbao; or, for development, files") || strings.Contains(err.Error(), "talos.key: ") || strings.Contains(err.Error(), "digest.keys_file: ") {
+			t.Errorf("got %v", err)
+		}
+	}
+	// The control: half a set of files is development's, and the other half is asked for.
+	_, err = loadConfig(writeConfig(t, folder, strings.Replace(text, "digest: {keys_file: keys-development.json}\n", "", 1)))
+	if err == nil || !strings.Contains(err.Error(), "digest.keys_file") || strings.Contains(err.Error(), "openbao.address") {
+		t.Errorf("got %v", err)
+	}
+}

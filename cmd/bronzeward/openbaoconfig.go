@@ -62,6 +62,11 @@ func (c OpenBaoConfig) configured() bool { return c != (OpenBaoConfig{}) }
 func (c *Config) openBaoProblems(bad func(key, format string, args ...any), file func(key, path string, required bool)) {
 	b := c.OpenBao
 	if !b.configured() {
+		// Files are for development; a production whose openbao was mistyped is to read that first.
+		if c.Talos == (TalosConfig{}) && c.Digest.KeysFile == "" {
+			bad("openbao.address", "is required: configure openbao; or, for development, files (talos.certificate, talos.key, talos.ca, digest.keys_file)")
+			return
+		}
 		file("talos.certificate", c.Talos.Certificate, true)
 		file("talos.key", c.Talos.Key, true)
 		file("talos.ca", c.Talos.CA, true)
