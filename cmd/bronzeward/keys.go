@@ -31,6 +31,7 @@ type keys struct {
 	issuer      *vault.Authority
 	digestKeys  *digestKeys
 	keeper      *vault.Keeper
+	credentials *vault.Credentials
 	anchors     anchors
 	close       func()
 }
@@ -62,7 +63,7 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 	ring := &digestKeys{DigestKeys: vault.NewDigestKeys(client, now), now: now}
 	k := &keys{
 		sealer: vault.NewSealer(client), credential: openBaoCredential{credentials}, authorities: openBaoAuthorities{authority, credentials},
-		issuer: authority, digestKeys: ring, anchors: vault.NewAnchors(client), close: client.Close,
+		issuer: authority, digestKeys: ring, anchors: vault.NewAnchors(client), close: client.Close, credentials: credentials,
 		keeper: vault.NewKeeper(c.OpenBao.Refresh, log,
 			// What takes trust away comes first: nothing that lies at a cluster's path holds it up.
 			vault.Refresher{What: "the authority for people", Refresh: authority.Refresh},

@@ -35,6 +35,9 @@ func TestACredentialOfPeoplesAuthorityIsNotUsed(t *testing.T) {
 	if n := strings.Count(log.String(), "cannot be used"); n != 1 || !strings.Contains(log.String(), ErrPeoplesCA.Error()) {
 		t.Errorf("it was told %d times: %s", n, log.String())
 	}
+	if got := c.Unusable(); len(got) != 1 || got[0] != "east" {
+		t.Errorf("unusable are %v", got)
+	}
 	for _, one := range c.CAs() {
 		if one.Equal(people[0]) {
 			t.Error("people's authority is forbidden")
@@ -42,6 +45,11 @@ func TestACredentialOfPeoplesAuthorityIsNotUsed(t *testing.T) {
 	}
 	refresh(t, control)
 	holds(t, control, "east", 2, 2)
+	h.putCredential(t, "east", 3)
+	refresh(t, c)
+	if got := c.Unusable(); got != nil {
+		t.Errorf("unusable are %v", got)
+	}
 }
 
 // What setup made is read; where it made none there is none, and what is none is an error.
