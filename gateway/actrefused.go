@@ -40,7 +40,11 @@ func reasonOf(err error) string {
 	var known reasonClass
 	switch {
 	case errors.As(err, &known):
-		return fmt.Sprintf("%s (%s)", cut(oneLine(known.Error()), mostSaid), classOf(err))
+		said := known.Error()
+		if own, ok := known.(forCaller); ok {
+			said = own.ForCaller() // without where the keys are, which is for operators
+		}
+		return fmt.Sprintf("%s (%s)", cut(oneLine(said), mostSaid), classOf(err))
 	case errors.Is(err, context.DeadlineExceeded):
 		return "it took too long (slow)"
 	}

@@ -117,7 +117,7 @@ func (c *Config) problems() []error {
 			bad("digest.keys_file", "is not used with scheme sha256")
 		}
 	case "hmac-sha256":
-		file("digest.keys_file", c.Digest.KeysFile, !c.OpenBao.configured())
+		file("digest.keys_file", c.Digest.KeysFile, !c.OpenBao.configured() && c.Talos != (TalosConfig{}))
 	default:
 		bad("digest.scheme", "%q is neither hmac-sha256 nor sha256", c.Digest.Scheme)
 	}

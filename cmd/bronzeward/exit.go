@@ -66,6 +66,7 @@ func exitCode(err error) int {
 	var problem *problemError
 	var early notYetError
 	var changed changedError
+	var keys *vault.Error
 	switch {
 	case errors.As(err, &problem):
 		return problem.exit()
@@ -75,7 +76,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, errChanged), errors.As(err, &changed):
 		return exitChanged
-	case errors.Is(err, gateway.ErrLockOut), errors.As(err, &denied), errors.As(err, &refused), errors.As(err, &act):
+	case errors.Is(err, gateway.ErrLockOut), errors.As(err, &denied), errors.As(err, &refused), errors.As(err, &act),
+		errors.As(err, &keys) && keys.Kind == vault.KindForbidden:
 		return exitDenied
 	case errors.As(err, &away), upstream.ClassOf(err) == upstream.ClassUnreachable,
 		errors.Is(err, control.ErrUnavailable), errors.Is(err, audit.ErrUnavailable), errors.Is(err, vault.ErrUnavailable):

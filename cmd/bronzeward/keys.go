@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type keys struct {
 	issuer      *vault.Authority
 	digestKeys  *digestKeys
 	keeper      *vault.Keeper
+	credentials *vault.Credentials
 	anchors     anchors
 	close       func()
 }
@@ -49,14 +51,19 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 	if err != nil {
 		return nil, err
 	}
-	credentials := vault.NewCredentials(vault.CredentialsConfig{
-		Client: client, Parse: parseCredential, MaxAge: orDefaultDuration(c.OpenBao.CredentialMaxAge, defaultCredentialMaxAge), Logger: log,
-	})
+	people, err := c.readAllCertificates(c.Identity.CertificateAuthorities)
+	if err != nil {
+		client.Close()
+		return nil, usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
+	}
 	authority := vault.NewAuthority(client, log)
+	credentials := vault.NewCredentials(vault.CredentialsConfig{
+		Client: client, Parse: parseCredential, People: peopleOf(authority, people), MaxAge: orDefaultDuration(c.OpenBao.CredentialMaxAge, defaultCredentialMaxAge), Logger: log,
+	})
 	ring := &digestKeys{DigestKeys: vault.NewDigestKeys(client, now), now: now}
 	k := &keys{
 		sealer: vault.NewSealer(client), credential: openBaoCredential{credentials}, authorities: openBaoAuthorities{authority, credentials},
-		issuer: authority, digestKeys: ring, anchors: vault.NewAnchors(client), close: client.Close,
+		issuer: authority, digestKeys: ring, anchors: vault.NewAnchors(client), close: client.Close, credentials: credentials,
 		keeper: vault.NewKeeper(c.OpenBao.Refresh, log,
 			// What takes trust away comes first: nothing that lies at a cluster's path holds it up.
 			vault.Refresher{What: "the authority for people", Refresh: authority.Refresh},
@@ -90,9 +97,17 @@ func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identit
 	if err != nil {
 		return nil, nil, err
 	}
-	credentials := vault.NewCredentials(vault.CredentialsConfig{Client: client, Parse: parseCredential, MaxAge: defaultCredentialMaxAge, Logger: log})
+	people, err := c.readAllCertificates(c.Identity.CertificateAuthorities)
+	if err != nil {
+		client.Close()
+		return nil, nil, usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
+	}
 	authority := vault.NewAuthority(client, log)
-	if err := vault.NewKeeper(0, log, vault.Refresher{Refresh: credentials.Refresh}, vault.Refresher{Refresh: authority.Refresh}).Refresh(ctx); err != nil {
+	credentials := vault.NewCredentials(vault.CredentialsConfig{
+		Client: client, Parse: parseCredential, People: peopleOf(authority, people), MaxAge: defaultCredentialMaxAge, Logger: log,
+	})
+	// The authority comes first: a Talos credential of its key is not to be used.
+	if err := vault.NewKeeper(0, log, vault.Refresher{Refresh: authority.Refresh}, vault.Refresher{Refresh: credentials.Refresh}).Refresh(ctx); err != nil {
 		client.Close()
 		return nil, nil, fmt.Errorf("reading what OpenBao holds: %w", err)
 	}
@@ -159,6 +174,11 @@ func parseCredential(certificate, key, ca []byte) (vault.Credential, error) {
 		err = upstream.CheckCredential(one.Certificate, one.CAs, time.Now())
 	}
 	return vault.Credential(one), err
+}
+
+// peopleOf are all whose certificates name people: those of OpenBao, and the configuration's.
+func peopleOf(kept *vault.Authority, configured []*x509.Certificate) func() []*x509.Certificate {
+	return func() []*x509.Certificate { return slices.Concat(kept.People(), configured) }
 }
 
 // openBaoAuthorities are the authority for people, and Talos's own, which speak for nobody.

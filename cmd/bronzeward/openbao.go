@@ -41,37 +41,39 @@ func (g *globals) operator(f tokenFlags) (*Config, *vault.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	token, err := f.token()
+	token, source, err := f.token()
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := vault.OpenWithToken(conf, token)
+	client, err := vault.OpenWithToken(conf, token, source)
 	return cfg, client, err
 }
 
-func (f tokenFlags) token() (string, error) {
+// token gives the token and where it came from.
+func (f tokenFlags) token() (token, source string, err error) {
+	source = "--token-file " + f.TokenFile
 	path := f.TokenFile
 	if path == "" {
 		if token := strings.TrimSpace(os.Getenv("BAO_TOKEN")); token != "" {
-			return token, nil
+			return token, "BAO_TOKEN", nil
 		}
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", usageError{errors.New("no OpenBao token: give --token-file or BAO_TOKEN")}
+			return "", "", usageError{errors.New("no OpenBao token: give --token-file or BAO_TOKEN")}
 		}
-		path = filepath.Join(home, ".vault-token")
+		path, source = filepath.Join(home, ".vault-token"), "~/.vault-token"
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil && f.TokenFile == "" {
-		return "", usageError{errors.New("no OpenBao token: give --token-file or BAO_TOKEN, or log in with bao login")}
+		return "", "", usageError{errors.New("no OpenBao token: give --token-file or BAO_TOKEN, or log in with bao login")}
 	}
 	if err != nil {
-		return "", usageError{fmt.Errorf("reading your OpenBao token: %w", err)}
+		return "", "", usageError{fmt.Errorf("reading your OpenBao token: %w", err)}
 	}
 	if token := strings.TrimSpace(string(raw)); token != "" {
-		return token, nil
+		return token, source, nil
 	}
-	return "", usageError{fmt.Errorf("reading your OpenBao token: %s is empty", path)}
+	return "", "", usageError{fmt.Errorf("reading your OpenBao token: %s is empty", path)}
 }
 
 const (
@@ -114,7 +116,11 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 	if !slices.ContainsFunc(steps, func(s vault.Step) bool { return s.State == vault.StateMissing }) {
 		access = gatewayAccess(ctx, cfg)
 	}
-	parts := append(statesOf(steps), access...)
+	held, err := heldParts(ctx, cfg, client, steps)
+	if err != nil {
+		return err
+	}
+	parts := slices.Concat(statesOf(steps), access, held)
 	if err := g.print(parts, []string{"PART", "STATE", "DETAIL"}, func(row func(...string)) {
 		for _, p := range parts {
 			row(p.Part, string(p.State), p.Detail)
@@ -129,7 +135,7 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 	case s.Check:
 		return errChanged
 	}
-	for _, p := range parts {
+	for _, p := range statesOf(steps) {
 		if p.State == vault.StateWrong {
 			return fmt.Errorf("%s: %s; nothing was changed", p.Part, p.Detail)
 		}
@@ -137,13 +143,8 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 	if !slices.ContainsFunc(statesOf(steps), openBaoPart.bad) {
 		return s.concludeOn(g, access)
 	}
-	if !s.Yes {
-		if !g.interactive {
-			return usageError{errors.New("nothing was changed: give --yes, since nobody can be asked here")}
-		}
-		if err := g.confirm(ctx, fmt.Sprintf("What is not good is made so in OpenBao at %s.", cfg.OpenBao.Address)); err != nil {
-			return err
-		}
+	if err := g.sure(ctx, s.Yes, fmt.Sprintf("What is not good is made so in OpenBao at %s.", cfg.OpenBao.Address)); err != nil {
+		return err
 	}
 	if err := s.do(ctx, g, client, setup); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 // comes from elsewhere than the policies here, so that a person must look.
 func (s *openBaoSetupCmd) concludeOn(g *globals, access []openBaoPart) error {
 	for _, p := range access {
-		if p.State == vault.StateDiffers {
+		if p.State == vault.StateDiffers || p.State == vault.StateWrong {
 			return changedError{fmt.Errorf("everything is made, but %s is not as it should be: %s", p.Part, p.Detail)}
 		}
 		g.say("%s: %s", p.Part, p.Detail)
@@ -201,7 +202,7 @@ func gatewayAccess(ctx context.Context, cfg *Config) []openBaoPart {
 	}
 	gateway, err := vault.Open(ctx, conf)
 	if err != nil {
-		return differs(err)
+		return []openBaoPart{{part, vault.StateWrong, err.Error() + cfg.loginHint(err)}}
 	}
 	defer gateway.Close()
 	all, err := vault.CheckAccess(ctx, gateway)
@@ -227,6 +228,24 @@ func gatewayAccess(ctx context.Context, cfg *Config) []openBaoPart {
 	return out
 }
 
+// heldParts are what others than setup put into OpenBao: the Talos credentials and the anchor.
+// Nothing is looked at before the mounts and keys are there.
+func heldParts(ctx context.Context, cfg *Config, client *vault.Client, steps []vault.Step) ([]openBaoPart, error) {
+	if slices.ContainsFunc(steps, func(s vault.Step) bool { return s.State == vault.StateMissing || s.State == vault.StateWrong }) {
+		return nil, nil
+	}
+	people, err := cfg.readAllCertificates(cfg.Identity.CertificateAuthorities)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
+	}
+	kept, err := vault.PeoplesAuthorities(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	held, err := vault.Held(ctx, client, parseCredential, append(people, kept...))
+	return statesOf(held), err
+}
+
 func named(capabilities []string) string {
 	if len(capabilities) == 0 {
 		return "nothing"
@@ -247,69 +266,6 @@ func (g *globals) say(format string, args ...any) {
 	if g.Output == "table" {
 		fmt.Fprintf(g.out, format+"\n", args...)
 	}
-}
-
-type openBaoPutCredentialCmd struct {
-	tokenFlags
-	Cluster     string `required:"" help:"Name of the cluster, as in machines add --cluster."`
-	Certificate string `required:"" type:"existingfile" placeholder:"FILE" help:"Talos client certificate with the role os:impersonator and no other (PEM)."`
-	Key         string `required:"" type:"existingfile" placeholder:"FILE" help:"Its key (PEM)."`
-	CA          string `required:"" name:"ca" type:"existingfile" placeholder:"FILE" help:"The Talos CA of the cluster's machines (PEM)."`
-}
-
-// Run checks the credential and writes it as a new version.
-func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *globals) error {
-	cfg, client, err := g.operator(p.tokenFlags)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	var texts [3][]byte
-	for i, path := range []string{p.Certificate, p.Key, p.CA} {
-		if texts[i], err = os.ReadFile(path); err != nil {
-			return usageError{err}
-		}
-	}
-	version, err := vault.PutCredential(ctx, client, p.Cluster, texts[0], texts[1], texts[2], parseCredential)
-	if err != nil {
-		return err
-	}
-	return g.done(map[string]any{"cluster": p.Cluster, "version": version}, "the Talos credential of %s is version %d; running gateways use it within %s\n", p.Cluster, version, cfg.refresh())
-}
-
-type openBaoRotateCACmd struct{ tokenFlags }
-
-// Run makes the new authority.
-func (r *openBaoRotateCACmd) Run(ctx context.Context, g *globals) error {
-	_, client, err := g.operator(r.tokenFlags)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if _, err := vault.EnsureAuthority(ctx, client, true); err != nil {
-		return err
-	}
-	return g.done(map[string]any{"rotated": true},
-		"people's certificates are signed by a new authority in two minutes, when every gateway knows it; the one before stays trusted\nonce its last certificate has ended: bronzeward openbao drop-ca\n")
-}
-
-type openBaoDropCACmd struct{ tokenFlags }
-
-// Run drops the authority before the current one.
-func (d *openBaoDropCACmd) Run(ctx context.Context, g *globals) error {
-	cfg, client, err := g.operator(d.tokenFlags)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	dropped, err := vault.DropPrevious(ctx, client)
-	if err != nil {
-		return err
-	}
-	if !dropped {
-		return g.done(map[string]any{"dropped": false}, "there is no authority before the current one\n")
-	}
-	return g.done(map[string]any{"dropped": true}, "the authority before the current one is not trusted any more, within %s\n", cfg.refresh())
 }
 
 type openBaoCheckpointKeyCmd struct{ tokenFlags }

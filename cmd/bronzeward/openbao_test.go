@@ -13,6 +13,7 @@ import (
 	policies "bronzeward/deploy/openbao"
 	"bronzeward/fixtures/openbao/baotest"
 	"bronzeward/fixtures/talospki"
+	"bronzeward/gateway/vault"
 )
 
 // openBaoText is a configuration with OpenBao in the place of files.
@@ -27,6 +28,13 @@ func TestOpenBaoCommands(t *testing.T) {
 	server := baotest.Own(t)
 	folder, text := goodConfig(t)
 	config := writeConfig(t, folder, openBaoText(text, server.Address(), server.CAFile(), "{role_id_file: role-id, secret_id_file: secret-id}"))
+	people, err := talospki.NewCA(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "people.crt"), people.Cert, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("BAO_TOKEN", "")
 	do := func(t *testing.T, want int, args ...string) ran {
@@ -60,10 +68,15 @@ func TestOpenBaoCommands(t *testing.T) {
 	says(t, do(t, exitUsage, "setup").errOut, "no OpenBao token: give --token-file or BAO_TOKEN, or log in with bao login")
 	says(t, do(t, exitUsage, "setup", "--token-file", "/does/not/exist").errOut, "reading your OpenBao token: open /does/not/exist")
 	t.Setenv("BAO_TOKEN", "canary-of-nobody")
-	if got := do(t, exitFailed, "setup", "--check"); strings.Contains(got.errOut, "canary") {
+	if got := do(t, exitDenied, "setup", "--check"); strings.Contains(got.errOut, "canary") {
 		t.Error("it shows the token")
 	} else {
-		says(t, got.errOut, "OpenBao does not know your token")
+		says(t, got.errOut, "OpenBao does not know your token", "(BAO_TOKEN)")
+		file := filepath.Join(os.Getenv("HOME"), "stale")
+		if err := os.WriteFile(file, []byte("canary-of-nobody"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		says(t, do(t, exitDenied, "setup", "--check", "--token-file", file).errOut, "(--token-file "+file+")")
 	}
 	t.Setenv("BAO_TOKEN", "")
 	if err := os.WriteFile(filepath.Join(os.Getenv("HOME"), ".vault-token"), []byte(server.RootToken()), 0o600); err != nil {
@@ -92,9 +105,52 @@ func TestOpenBaoCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, again := range []string{"--yes", "--check"} {
-		says(t, do(t, exitOK, "setup", again).out, "nothing is missing", "what it needs and no more")
+	// What setup does not make is shown, and only --check ends with a code for it.
+	const none = "there is none: bronzeward openbao put-credential --cluster NAME"
+	says(t, do(t, exitOK, "setup", "--yes").out, none, "none yet: the first gateway to start writes it", "what it needs and no more")
+	says(t, do(t, exitChanged, "setup", "--check").out, none)
+	first := credentialFiles(t)
+	putFirst := func() {
+		t.Helper()
+		do(t, exitOK, "put-credential", "--cluster", "lab", "--certificate", first.certificate, "--key", first.key, "--ca", first.ca)
 	}
+	putFirst()
+	for _, again := range []string{"--yes", "--check"} {
+		says(t, do(t, exitOK, "setup", again).out, "nothing is missing", "what it needs and no more", "Talos credential, at bronzeward/talos/lab", "version 1, its certificate ends 2")
+	}
+	t.Run("Talos credentials and the anchor", func(t *testing.T) {
+		root(t, http.MethodDelete, "bronzeward/data/talos/lab", nil)
+		says(t, do(t, exitChanged, "setup", "--check").out, "it was deleted: bronzeward openbao put-credential --cluster lab")
+		root(t, http.MethodPost, "bronzeward/data/talos/lab", map[string]any{"data": map[string]any{"certificate": "canary", "key": "canary", "ca": "canary"}})
+		if got := do(t, exitChanged, "setup", "--check"); strings.Contains(got.out, "canary") {
+			t.Error("it quotes what is there")
+		} else {
+			says(t, got.out, "version 2 cannot be used", "put-credential --cluster lab")
+		}
+		do(t, exitOK, "setup", "--yes")
+		kept, err := os.ReadFile(first.certificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := os.ReadFile(first.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root(t, http.MethodPost, "bronzeward/data/talos/lab", map[string]any{"data": map[string]any{"certificate": string(kept), "key": string(key), "ca": string(people.Cert)}})
+		says(t, do(t, exitChanged, "setup", "--check").out, "version 3 cannot be used", "an authority that signs people's certificates")
+		root(t, http.MethodPost, "bronzeward/data/talos/lab", map[string]any{"data": map[string]any{"certificate": []string{"canary"}}})
+		says(t, do(t, exitChanged, "setup", "--check").out, "it has another shape")
+		root(t, http.MethodPost, "bronzeward/data/talos/No%20Cluster", map[string]any{"data": map[string]any{"x": "y"}})
+		says(t, do(t, exitChanged, "setup", "--check").out, "it is no name of a cluster")
+		root(t, http.MethodDelete, "bronzeward/metadata/talos/No%20Cluster", nil)
+		putFirst()
+		root(t, http.MethodPost, "bronzeward/data/anchor", map[string]any{"data": map[string]any{"epoch": "e-7", "size": 3, "written": time.Now()}})
+		says(t, do(t, exitOK, "setup", "--check").out, "epoch e-7, size 3")
+		root(t, http.MethodDelete, "bronzeward/data/anchor", nil)
+		says(t, do(t, exitChanged, "setup", "--check").out, "bao kv undelete -mount=bronzeward -versions=1 anchor")
+		root(t, http.MethodDelete, "bronzeward/metadata/anchor", nil)
+		do(t, exitOK, "setup", "--check")
+	})
 	if now, err := os.ReadFile(filepath.Join(folder, "secret-id")); err != nil || string(now) != string(secret) {
 		t.Errorf("the secret id was written over: %v", err)
 	}
@@ -112,21 +168,31 @@ func TestOpenBaoCommands(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, "secret-id"), []byte("another"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		says(t, do(t, exitChanged, "setup", "--yes").errOut, "everything is made, but the gateway's login is not as it should be", "AppRole at approle")
+		says(t, do(t, exitChanged, "setup", "--yes").errOut, "everything is made, but the gateway's login is not as it should be", "AppRole at approle", "remove "+filepath.Join(folder, "secret-id"), "bronzeward openbao setup")
+		says(t, do(t, exitChanged, "setup", "--check").out, "wrong")
 		if err := os.WriteFile(filepath.Join(folder, "secret-id"), secret, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.Chmod(filepath.Join(folder, "secret-id"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		says(t, do(t, exitChanged, "setup", "--check").out, "others may read it (mode 0644)", "the gateway's login", "chmod 600")
+		if err := os.Chmod(filepath.Join(folder, "secret-id"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		do(t, exitOK, "setup", "--check")
 	})
 	t.Run("what only a person can mend", func(t *testing.T) {
 		root(t, http.MethodPost, "transit/keys/bronzeward-seal/config", map[string]any{"exportable": true})
 		says(t, do(t, exitFailed, "setup", "--yes").errOut, "Transit key bronzeward-seal (aes256-gcm96): it can leave OpenBao", "nothing was changed")
 		root(t, http.MethodPost, "transit/keys/bronzeward-seal/config", map[string]any{"deletion_allowed": true})
 		root(t, http.MethodDelete, "transit/keys/bronzeward-seal", nil)
+		says(t, do(t, exitChanged, "setup", "--check").out, "setup makes it; changes that wait under one that was deleted stay lost")
 		do(t, exitOK, "setup", "--yes")
 	})
 	t.Run("a login that is elsewhere", func(t *testing.T) {
 		other := writeConfig(t, t.TempDir(), openBaoText(text, server.Address(), server.CAFile(), "{method: kubernetes, role: gateway, jwt_file: /does/not/exist}"))
-		for file, to := range map[string]string{"server.crt": "x", "server.key": "x", "people.crt": "x"} {
+		for file, to := range map[string]string{"server.crt": "x", "server.key": "x", "people.crt": string(people.Cert)} {
 			if err := os.WriteFile(filepath.Join(filepath.Dir(other), file), []byte(to), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -146,13 +212,51 @@ func TestOpenBaoCommands(t *testing.T) {
 		}
 		says(t, put(exitOK, "east").out, "the Talos credential of east is version 1; running gateways use it within 30s")
 		says(t, put(exitOK, "east", "-o", "json").out, `"version": 1`)
-		says(t, put(exitFailed, "../ca").errOut, `"../ca" is no name of a cluster`)
-		says(t, do(t, exitFailed, "put-credential", "--cluster", "east", "--certificate", files.ca, "--key", files.key, "--ca", files.ca).errOut, "private key does not match")
+		says(t, put(exitUsage, "../ca").errOut, `"../ca" is no name of a cluster`)
+		says(t, do(t, exitUsage, "put-credential", "--cluster", "east", "--certificate", files.ca, "--key", files.key, "--ca", files.ca).errOut, "--key "+files.key, "private key does not match")
+		putAs := func(want int, with credentialFile, more ...string) ran {
+			return do(t, want, append([]string{"put-credential", "--cluster", "north", "--certificate", with.certificate, "--key", with.key, "--ca", with.ca}, more...)...)
+		}
+		mixed := files
+		mixed.ca = credentialFiles(t).ca
+		says(t, putAs(exitUsage, mixed).errOut, "--certificate "+files.certificate+" is not signed by --ca "+mixed.ca, "--any-ca")
+		mixed.ca = filepath.Join(folder, "people.crt")
+		for _, more := range [][]string{nil, {"--any-ca"}} {
+			if got := putAs(exitUsage, mixed, more...); strings.Contains(got.out, "version") {
+				t.Errorf("%v: %+v", more, got)
+			}
+		}
+		says(t, putAs(exitUsage, mixed, "--any-ca").errOut, "--ca "+mixed.ca, "the key of an authority that signs people's certificates")
+		_, kept, err := server.API(t.Context(), http.MethodGet, "bronzeward/data/ca", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mixed.ca = filepath.Join(t.TempDir(), "kept.crt")
+		current := kept["data"].(map[string]any)["data"].(map[string]any)["current"].(string)
+		if err := os.WriteFile(mixed.ca, []byte(current), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		says(t, putAs(exitUsage, mixed, "--any-ca").errOut, "the key of an authority that signs people's certificates")
+		if status, _, err := server.API(t.Context(), http.MethodGet, "bronzeward/metadata/talos/north", nil); err != nil || status != http.StatusNotFound {
+			t.Errorf("it was written: %d, %v", status, err)
+		}
+		// The control: a CA that signs nobody is taken with the flag.
+		mixed.ca = credentialFiles(t).ca
+		says(t, putAs(exitOK, mixed, "--any-ca").out, "north is version 1")
 	})
 	t.Run("rotate-ca, drop-ca, checkpoint-key", func(t *testing.T) {
 		says(t, do(t, exitOK, "drop-ca").out, "there is no authority before the current one")
-		says(t, do(t, exitOK, "rotate-ca").out, "the one before stays trusted", "bronzeward openbao drop-ca")
-		says(t, do(t, exitOK, "drop-ca", "-o", "json").out, `"dropped": true`)
+		says(t, do(t, exitUsage, "rotate-ca").errOut, "nothing was changed: give --yes")
+		says(t, do(t, exitOK, "rotate-ca", "--yes").out, "the one before stays trusted", "bronzeward openbao drop-ca")
+		says(t, do(t, exitNotYet, "rotate-ca", "--yes").errOut, "two authorities are trusted already: first bronzeward openbao drop-ca")
+		until := time.Now().Add(vault.MostCertificateLife).UTC().Format("2006-")
+		says(t, do(t, exitNotYet, "drop-ca").errOut, "may be good until "+until, "nothing was changed", "--yes")
+		at := runAt(t.Context(), console{in: strings.NewReader("yes\n"), interactive: true}, "openbao", "drop-ca", "--config", config)
+		if at.code != exitNotYet {
+			t.Errorf("a typed yes drops it early: %+v", at)
+		}
+		says(t, do(t, exitOK, "drop-ca", "--yes", "-o", "json").out, `"dropped": true`)
+		says(t, do(t, exitOK, "drop-ca").out, "there is no authority before the current one")
 		says(t, do(t, exitOK, "checkpoint-key").out, "VERSION", "ED25519")
 		var keys []struct {
 			Version int
@@ -168,7 +272,7 @@ func TestOpenBaoCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("BAO_TOKEN", answer["auth"].(map[string]any)["client_token"].(string))
-		says(t, do(t, exitFailed, "rotate-ca").errOut, "403")
+		says(t, do(t, exitDenied, "rotate-ca", "--yes").errOut, "your OpenBao token may not do this (403)", "at transit/keys/bronzeward-ca/rotate", "a token that may make mounts, keys, policies and roles")
 		files := credentialFiles(t)
 		says(t, do(t, exitOK, "put-credential", "--cluster", "west", "--certificate", files.certificate, "--key", files.key, "--ca", files.ca).out, "west is version 1")
 	})
@@ -176,7 +280,7 @@ func TestOpenBaoCommands(t *testing.T) {
 		if err := server.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{{"setup", "--check"}, {"setup", "--yes"}, {"rotate-ca"}, {"drop-ca"}, {"checkpoint-key"}} {
+		for _, args := range [][]string{{"setup", "--check"}, {"setup", "--yes"}, {"rotate-ca", "--yes"}, {"drop-ca"}, {"checkpoint-key"}} {
 			says(t, do(t, exitUnavailable, args...).errOut, "OpenBao is sealed")
 		}
 	})
@@ -184,7 +288,7 @@ func TestOpenBaoCommands(t *testing.T) {
 		if err := server.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		says(t, do(t, exitUnavailable, "setup", "--check").errOut, "OpenBao cannot be reached")
+		says(t, do(t, exitUnavailable, "setup", "--check").errOut, "OpenBao cannot be reached: nothing listens at "+server.Address()+" (openbao.address)")
 	})
 }
 
@@ -238,5 +342,26 @@ func TestRefreshLeavesRoomForNewKeys(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "openbao.refresh: ") != refused {
 			t.Errorf("%s: %v", refresh, err)
 		}
+	}
+}
+
+// Files are for development: where openbao is missing or mistyped, it is what is asked for.
+func TestAMistypedOpenBaoIsAskedFor(t *testing.T) {
+	folder, text := goodConfig(t)
+	mistyped := strings.Replace(openBaoText(text, "https://bao", "people.crt", "{role_id_file: a, secret_id_file: b}"), "openbao:", "openboo:", 1)
+	_, err := loadConfig(writeConfig(t, folder, mistyped))
+	if err == nil || !strings.Contains(err.Error(), "openboo") {
+		t.Fatalf("got %v", err)
+	}
+	_, bare := loadConfig(writeConfig(t, folder, strings.Join(strings.Split(mistyped, "openboo:")[:1], "")))
+	for _, err := range []error{err, bare} {
+		if !strings.Contains(err.Error(), "openbao.address: is required: configure openbao; or, for development, files") || strings.Contains(err.Error(), "talos.key: ") || strings.Contains(err.Error(), "digest.keys_file: ") {
+			t.Errorf("got %v", err)
+		}
+	}
+	// The control: half a set of files is development's, and the other half is asked for.
+	_, err = loadConfig(writeConfig(t, folder, strings.Replace(text, "digest: {keys_file: keys-development.json}\n", "", 1)))
+	if err == nil || !strings.Contains(err.Error(), "digest.keys_file") || strings.Contains(err.Error(), "openbao.address") {
+		t.Errorf("got %v", err)
 	}
 }

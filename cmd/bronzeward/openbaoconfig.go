@@ -62,6 +62,11 @@ func (c OpenBaoConfig) configured() bool { return c != (OpenBaoConfig{}) }
 func (c *Config) openBaoProblems(bad func(key, format string, args ...any), file func(key, path string, required bool)) {
 	b := c.OpenBao
 	if !b.configured() {
+		// Files are for development; a production whose openbao was mistyped is to read that first.
+		if c.Talos == (TalosConfig{}) && c.Digest.KeysFile == "" {
+			bad("openbao.address", "is required: configure openbao; or, for development, files (talos.certificate, talos.key, talos.ca, digest.keys_file)")
+			return
+		}
 		file("talos.certificate", c.Talos.Certificate, true)
 		file("talos.key", c.Talos.Key, true)
 		file("talos.ca", c.Talos.CA, true)
@@ -164,4 +169,16 @@ func (c *Config) loginFile() string {
 	default:
 		return c.path(a.SecretIDFile)
 	}
+}
+
+// loginHint is what to do about a login that OpenBao does not take; empty when it is not that.
+func (c *Config) loginHint(err error) string {
+	var known *vault.Error
+	if !errors.As(err, &known) || known.Kind != vault.KindForbidden {
+		return ""
+	}
+	if a := c.appRole(); a != nil {
+		return fmt.Sprintf(": remove %s (and %s, if it is another role's) and run bronzeward openbao setup", a.SecretIDFile, a.RoleIDFile)
+	}
+	return ": see openbao.auth, and the role or token in OpenBao"
 }

@@ -12,7 +12,8 @@ import (
 type readiness struct {
 	gateway *gateway.Gateway
 	who     *identity.Authenticator
-	keeper  *vault.Keeper // null without OpenBao
+	keeper  *vault.Keeper      // null without OpenBao
+	talos   *vault.Credentials // null without OpenBao
 }
 
 // Ready says whether a call would be decided now, and why not.
@@ -25,7 +26,7 @@ func (r readiness) Ready(ctx context.Context) (map[string]any, []string) {
 	state["issuers"] = issuers
 	if r.keeper != nil {
 		problem, confirmed := r.keeper.Health()
-		state["openbao"] = map[string]any{"confirmed": confirmed, "problem": problem}
+		state["openbao"] = map[string]any{"confirmed": confirmed, "problem": problem, "unusable_credentials": append([]string{}, r.talos.Unusable()...)}
 	}
 	return state, problems
 }

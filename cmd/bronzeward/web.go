@@ -51,7 +51,7 @@ func (c *Config) newWeb(r rooms, certificate gateway.CertificateSource) (*http.S
 		Proposals: r.acts, Verdicts: r.acts, Revokes: r.acts, Inventory: r.acts, Observer: r.acts, Accounts: r.acts,
 		Certificates: r.acts, Digests: r.acts, DigestKeys: r.acts, Login: c.login(),
 		Changes: r.store, Machines: r.store, History: r.store, Attempts: r.store, Revocations: r.store, Notices: r.store,
-		Ready: readiness{r.gw, r.who, r.keys.keeper}, Gatherer: r.registry, Logger: r.log, Stopping: r.stopping,
+		Ready: readiness{r.gw, r.who, r.keys.keeper, r.keys.credentials}, Gatherer: r.registry, Logger: r.log, Stopping: r.stopping,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the HTTP door: %w", err)

@@ -7,14 +7,15 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"time"
 )
 
 // EnsureAuthority makes the authority when there is none, for operators; made is whether it
-// did. rotate makes a new one in any case: under a new version of the key, with the present one
-// trusted beside it until the next rotation or DropPrevious, and signing until every replica has
+// did. rotate makes a new one: under a new version of the key, with the present one
+// trusted beside it until DropPrevious, before which there is no other rotation, and signing until every replica has
 // read the new one. A process that ends after the key
 // was given its new version and before the certificate is written leaves the present authority
 // as it was. The error is an *Error.
@@ -26,6 +27,9 @@ func EnsureAuthority(ctx context.Context, c *Client, rotate bool) (made bool, er
 		return false, nil
 	case err != nil && kind != KindMissing:
 		return false, err
+	}
+	if rotate && file.Previous != "" {
+		return false, refused(makingCA, KindMalformed, ErrTwoTrusted, "%v; nothing was changed", ErrTwoTrusted)
 	}
 	if rotate {
 		if _, err := c.write(ctx, makingCA, c.transit+"/keys/"+CAKey+"/rotate", nil); err != nil {
@@ -65,12 +69,38 @@ func readCA(ctx context.Context, c *Client) (file caFile, version int, err error
 	return file, version, nil
 }
 
+// ErrTwoTrusted refuses a rotation that would end the certificates of the authority before.
+var ErrTwoTrusted = errors.New("two authorities are trusted already: first bronzeward openbao drop-ca")
+
+// MostCertificateLife is the longest that a person's certificate may live.
+const MostCertificateLife = 24 * time.Hour
+
+// previousUntil is when the last certificate of the authority before has ended: it signs until
+// every replica knows the current one, which names when it was made.
+func previousUntil(current, previous *x509.Certificate) time.Time {
+	until := current.NotBefore.Add(backdated + spreadWithin + MostCertificateLife)
+	if previous.NotAfter.Before(until) {
+		return previous.NotAfter
+	}
+	return until
+}
+
 // DropPrevious stops trusting the authority before the current one, for operators; dropped is
-// whether there was one. The error is an *Error.
-func DropPrevious(ctx context.Context, c *Client) (dropped bool, err error) {
+// whether there was one. sure is told until when certificates of it may be good, and its error
+// ends it with nothing changed; nil asks nobody. Any other error is an *Error.
+func DropPrevious(ctx context.Context, c *Client, sure func(until time.Time) error) (dropped bool, err error) {
 	file, over, err := readCA(ctx, c)
 	if err != nil || file.Previous == "" {
 		return false, err
+	}
+	current, previous, err := file.parse()
+	if err != nil {
+		return false, err
+	}
+	if sure != nil {
+		if err := sure(previousUntil(current, previous)); err != nil {
+			return false, err
+		}
 	}
 	file.Previous, file.PreviousVersion = "", 0
 	_, err = c.put(ctx, makingCA, PathCA, file, over)

@@ -46,7 +46,7 @@ func bareHouse(t testing.TB, server *openbao.Server) *house {
 		AppRole:       &AppRole{Mount: h.kv + "-approle", RoleIDFile: filepath.Join(dir, "role"), SecretIDFile: filepath.Join(dir, "secret")},
 	}
 	var err error
-	if h.operator, err = OpenWithToken(h.config(t, nil), server.RootToken()); err != nil {
+	if h.operator, err = OpenWithToken(h.config(t, nil), server.RootToken(), ""); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.operator.Close)

@@ -206,7 +206,7 @@ func (c *Client) ask(ctx context.Context, doing string, question func(context.Co
 		c.observe("", time.Since(began))
 		return nil
 	}
-	known := classify(ctx, doing, c.timeout, err)
+	known := c.forOperators(classify(ctx, doing, c.timeout, err))
 	c.observe(known.Kind, time.Since(began))
 	return known
 }

@@ -42,6 +42,9 @@ type CredentialsConfig struct {
 	// Parse makes a credential of PEM, and refuses what must not be used; its error is shown to
 	// operators, and quotes nothing of the texts. Required.
 	Parse ParseCredential
+	// People are the authorities whose certificates name people. A credential with the key of one as
+	// its CA's is unusable; nil: not looked at.
+	People func() []*x509.Certificate
 	// MaxAge is how long a credential is used after OpenBao last confirmed it. Required.
 	MaxAge time.Duration
 	// Logger is told of versions that cannot be used and of credentials that are gone; nil: silence.
@@ -56,6 +59,7 @@ type Credentials struct {
 	mu        sync.Mutex // guards what follows
 	held      map[string]heldCredential
 	bad       map[string]int64 // versions that were complained about
+	unusable  []string         // clusters whose newest version cannot be used, sorted
 	confirmed time.Time        // monotonic; when OpenBao last said that these are all
 	last      *Error           // why the latest Refresh did not confirm; nil when it did
 }
@@ -82,7 +86,7 @@ func NewCredentials(cfg CredentialsConfig) *Credentials {
 // one alone when only that one's cannot be read.
 func (c *Credentials) Refresh(ctx context.Context) error {
 	began := time.Now()
-	next, problems, err := c.readAll(ctx)
+	next, unusable, problems, err := c.readAll(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
@@ -94,7 +98,7 @@ func (c *Credentials) Refresh(ctx context.Context) error {
 			c.cfg.Logger.WarnContext(ctx, "the Talos credential of a cluster is gone from OpenBao, and is no longer used", slog.String("cluster", cluster))
 		}
 	}
-	c.held, c.confirmed, c.last = next, began, nil
+	c.held, c.unusable, c.confirmed, c.last = next, unusable, began, nil
 	return errors.Join(problems...)
 }
 
@@ -105,12 +109,13 @@ func (c *Credentials) Missed(why error) {
 	c.last = classify(context.Background(), readingCredentials, c.cfg.Client.timeout, why)
 }
 
-// readAll gives what is to be held. problems are of single clusters, whose credentials stay what
+// readAll gives what is to be held. unusable are the clusters whose newest version is not to be
+// used; problems are of single clusters, whose credentials stay what
 // they were; err says that OpenBao cannot be asked, and then nothing is known anew.
-func (c *Credentials) readAll(ctx context.Context) (next map[string]heldCredential, problems []error, err error) {
+func (c *Credentials) readAll(ctx context.Context) (next map[string]heldCredential, unusable []string, problems []error, err error) {
 	clusters, err := c.cfg.Client.list(ctx, readingCredentials, PathTalos)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	next = map[string]heldCredential{}
 	for _, cluster := range clusters {
@@ -119,13 +124,16 @@ func (c *Credentials) readAll(ctx context.Context) (next map[string]heldCredenti
 			continue
 		}
 		began := time.Now()
-		one, ok, err := c.readOne(ctx, cluster)
+		one, ok, good, err := c.readOne(ctx, cluster)
+		if err == nil && !good {
+			unusable = append(unusable, cluster)
+		}
 		switch {
 		case err == nil && ok:
 			next[cluster] = heldCredential{Credential: one, confirmed: began}
 		case err == nil:
 		case isAway(err):
-			return nil, nil, err
+			return nil, nil, nil, err
 		default:
 			problems = append(problems, err)
 			if before, held := c.before(cluster); held {
@@ -134,7 +142,8 @@ func (c *Credentials) readAll(ctx context.Context) (next map[string]heldCredenti
 			}
 		}
 	}
-	return next, problems, nil
+	slices.Sort(unusable)
+	return next, unusable, problems, nil
 }
 
 func (c *Credentials) before(cluster string) (heldCredential, bool) {
@@ -158,29 +167,29 @@ func (c *Credentials) ignore(ctx context.Context, name string) {
 	}
 }
 
-// readOne gives the credential to use for a cluster; false when there is none.
-func (c *Credentials) readOne(ctx context.Context, cluster string) (Credential, bool, error) {
+// readOne gives the credential to use for a cluster; ok is false when there is none, good is
+// false when its newest version cannot be used.
+func (c *Credentials) readOne(ctx context.Context, cluster string) (one Credential, ok, good bool, err error) {
 	var secret talosSecret
 	version, err := c.cfg.Client.get(ctx, readingCredentials, PathTalos+"/"+cluster, &secret)
 	before, held := c.before(cluster)
 	c.mu.Lock()
 	complained := c.bad[cluster] == int64(version)
 	c.mu.Unlock()
-	var one Credential
 	switch kind := kindOf(err); {
 	case kind == KindMissing: // deleted since it was listed
-		return Credential{}, false, nil
+		return Credential{}, false, true, nil
 	case kind == KindMalformed:
 	case err != nil:
-		return Credential{}, false, err
+		return Credential{}, false, false, err
 	case held && before.Version == int64(version):
-		return before.Credential, true, nil
+		return before.Credential, true, true, nil
 	default:
-		one, err = c.cfg.Parse([]byte(secret.Certificate), []byte(secret.Key), []byte(secret.CA))
+		one, err = c.parse(secret)
 		one.Version = int64(version)
 	}
 	if err == nil {
-		return one, true, nil
+		return one, true, true, nil
 	}
 	if !complained {
 		c.cfg.Logger.ErrorContext(ctx, "a Talos credential in OpenBao cannot be used; the one before stays where there is one",
@@ -189,7 +198,7 @@ func (c *Credentials) readOne(ctx context.Context, cluster string) (Credential, 
 		c.bad[cluster] = int64(version)
 		c.mu.Unlock()
 	}
-	return before.Credential, held, nil
+	return before.Credential, held, false, nil
 }
 
 // ParseCertificates reads PEM that holds certificates and nothing else, one at least.
@@ -252,6 +261,14 @@ func (c *Credentials) CAs() []*x509.Certificate {
 		out = append(out, c.held[cluster].CAs...)
 	}
 	return out
+}
+
+// Unusable are the clusters whose newest version cannot be used, sorted; the one before stays
+// where there is one. The slice is not to be written to.
+func (c *Credentials) Unusable() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unusable
 }
 
 // Clusters are those that a credential is held for, sorted.

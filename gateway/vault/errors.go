@@ -59,6 +59,9 @@ type Error struct {
 	KeyVersion string
 	// Reason is one short sentence for people, with what to do where there is something.
 	Reason string
+	// Where is for operators: the address or path, and what happened there. It is part of the text
+	// and not of ForCaller; empty when there is nothing to add.
+	Where string
 	// Cause is what lies below; nil when there is nothing to add. It is not part of the text.
 	Cause error
 }
@@ -73,6 +76,9 @@ func (e *Error) Error() string {
 		text += " (key " + e.KeyVersion + "): " + e.Reason
 	case e.Reason != "":
 		text += ": " + e.Reason
+	}
+	if e.Where != "" {
+		text += ": " + e.Where
 	}
 	return text
 }

@@ -41,6 +41,9 @@ func (a AppRole) logIn(ctx context.Context, open opener) (*api.Secret, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkOwnersOnly(a.SecretIDFile); err != nil {
+		return nil, err
+	}
 	secret, err := readSecretFile(a.SecretIDFile)
 	if err != nil {
 		return nil, err
@@ -122,6 +125,18 @@ func (t TokenFile) revokes() bool { return false }
 // String names the file.
 func (t TokenFile) String() string { return "the token in " + t.Path }
 
+// othersMay are the mode bits that let others than its owner at a file.
+const othersMay = 0o077
+
+// checkOwnersOnly refuses a file that others may read. Tokens are not held to it: Kubernetes and
+// OpenBao's agent write theirs for a group.
+func checkOwnersOnly(path string) error {
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&othersMay != 0 {
+		return refused(loggingIn, KindMalformed, nil, "%s may be read by others (mode %04o): chmod 600 it, or better remove it and run bronzeward openbao setup for a new secret id", path, info.Mode().Perm())
+	}
+	return nil
+}
+
 // readSecretFile reads one line that is a secret; errors name the file and never what is in it.
 func readSecretFile(path string) (string, error) {
 	info, err := os.Stat(path)
@@ -193,7 +208,7 @@ func (c *Client) newToken(ctx context.Context) error {
 		if answered := (*api.ResponseError)(nil); errors.As(err, &answered) && e.Class != ErrUnavailable {
 			e = refused(loggingIn, KindForbidden, err, "OpenBao does not take the gateway's login (%s, status %d)", c.auth, answered.StatusCode)
 		}
-		return e
+		return c.forOperators(e)
 	case secret == nil || secret.Auth == nil || secret.Auth.ClientToken == "":
 		return refused(loggingIn, KindMalformed, nil, "OpenBao gave no token (%s)", c.auth)
 	}

@@ -44,7 +44,7 @@ func TestOneClustersTroubleIsItsOwn(t *testing.T) {
 			if _, err := EnsureAuthority(t.Context(), h.operator, true); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := DropPrevious(t.Context(), h.operator); err != nil {
+			if _, err := DropPrevious(t.Context(), h.operator, nil); err != nil {
 				t.Fatal(err)
 			}
 			err := k.Refresh(t.Context())

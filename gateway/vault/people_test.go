@@ -199,29 +199,45 @@ func TestTheAuthorityIsRotated(t *testing.T) {
 	if len(a.People()) != 2 || second.CheckSignatureFrom(a.People()[0]) != nil || second.CheckSignatureFrom(a.People()[1]) == nil {
 		t.Fatal("the new authority does not sign")
 	}
-	if dropped, err := DropPrevious(t.Context(), h.operator); !dropped || err != nil {
+	if dropped, err := DropPrevious(t.Context(), h.operator, nil); !dropped || err != nil {
 		t.Fatal(err)
 	}
 	refresh()
 	if trusted(a, first) || trusted(a, between) || !trusted(a, second) {
 		t.Error("the wrong authority was dropped")
 	}
-	if dropped, err := DropPrevious(t.Context(), h.operator); dropped || err != nil {
+	if dropped, err := DropPrevious(t.Context(), h.operator, nil); dropped || err != nil {
 		t.Errorf("something was dropped again: %v", err)
 	}
 	refresh()
 	if n := strings.Count(log.String(), "has changed"); n != 2 {
 		t.Errorf("it was told %d times: %s", n, log.String())
 	}
-	// The second rotation takes the place of the first one's previous.
-	for range 2 {
-		if _, err := EnsureAuthority(t.Context(), h.operator, true); err != nil {
-			t.Fatal(err)
-		}
+	// A second rotation waits for the one before to be dropped; it would end what people hold.
+	if _, err := EnsureAuthority(t.Context(), h.operator, true); err != nil {
+		t.Fatal(err)
 	}
+	latest := h.key(t, CAKey).latest
+	made, err := EnsureAuthority(t.Context(), h.operator, true)
+	if made || !errors.Is(err, ErrTwoTrusted) || h.key(t, CAKey).latest != latest {
+		t.Errorf("it was rotated over the one before: %v", err)
+	}
+	wantError(t, err, ErrRefused, KindMalformed, "", "first bronzeward openbao drop-ca")
 	refresh()
-	if trusted(a, second) || len(a.People()) != 2 {
-		t.Error("more than two are trusted")
+	if !trusted(a, second) || len(a.People()) != 2 {
+		t.Error("what people hold is not trusted any more")
+	}
+	// Who is not sure drops nothing, and is told when the last certificate has ended.
+	unsure := errors.New("not sure")
+	dropped, err := DropPrevious(t.Context(), h.operator, func(until time.Time) error {
+		if left := time.Until(until) - MostCertificateLife; left <= 0 || left > spreadWithin {
+			t.Errorf("its certificates are good for %s past the longest life", left)
+		}
+		return unsure
+	})
+	refresh()
+	if dropped || !errors.Is(err, unsure) || len(a.People()) != 2 {
+		t.Errorf("it was dropped: %v", err)
 	}
 }
 

@@ -58,14 +58,14 @@ const GatewayRole = "bronzeward-gateway"
 
 // OpenWithToken is a client with an operator's token, for Plan, PutCredential, EnsureAuthority
 // and DropPrevious. It does nothing in the background; Close lets go of its connections and
-// leaves the token alone.
-func OpenWithToken(cfg Config, token string) (*Client, error) {
+// leaves the token alone. source is where the token came from, for errors.
+func OpenWithToken(cfg Config, token, source string) (*Client, error) {
 	cfg.Auth = AppRole{} // never used: the token is at hand
 	c, err := newClient(cfg)
 	if err != nil {
 		return nil, err
 	}
-	c.auth = operators{}
+	c.auth = operators{orDefault(source, "the token given")}
 	if c.api, err = c.open(token); err != nil {
 		return nil, err
 	}
@@ -73,10 +73,10 @@ func OpenWithToken(cfg Config, token string) (*Client, error) {
 }
 
 // operators stands where a token is given and cannot be had anew.
-type operators struct{}
+type operators struct{ source string }
 
-func (operators) logIn(context.Context, opener) (*api.Secret, error) {
-	return nil, refused(loggingIn, KindForbidden, nil, "OpenBao does not know your token, or it has ended: bao login")
+func (o operators) logIn(context.Context, opener) (*api.Secret, error) {
+	return nil, refused(loggingIn, KindForbidden, nil, "OpenBao does not know your token, or it has ended (%s): bao login, or name another", o.source)
 }
 func (operators) revokes() bool { return false }
 
@@ -93,6 +93,11 @@ func Plan(ctx context.Context, c *Client, cfg SetupConfig) ([]Step, error) {
 		more, err := look(ctx, c, cfg)
 		if err != nil {
 			return nil, err
+		}
+		for i := range more {
+			if more[i].State == StateMissing && more[i].Detail == "" {
+				more[i].Detail = "setup makes it"
+			}
 		}
 		steps = append(steps, more...)
 	}
@@ -155,6 +160,9 @@ func keySteps(ctx context.Context, c *Client, _ SetupConfig) ([]Step, error) {
 			step.State, step.do = StateMissing, func(ctx context.Context) error {
 				_, err := c.write(ctx, "making the key "+name, c.transit+"/keys/"+name, map[string]any{"type": kind, "exportable": false, "allow_plaintext_backup": false})
 				return err
+			}
+			if name == SealKey {
+				step.Detail = "setup makes it; changes that wait under one that was deleted stay lost: propose them again"
 			}
 			if lost != "" {
 				step.State, step.Detail = StateWrong, lost

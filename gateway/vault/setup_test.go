@@ -107,12 +107,12 @@ func TestThePlanFindsWhatIsNotAsItShouldBe(t *testing.T) {
 		"a key that may leave":      {setKey(CAKey, map[string]any{"exportable": true}), []string{"wrong: Transit key bronzeward-ca (ecdsa-p256): it can leave OpenBao"}, false},
 		"a key with a plain backup": {setKey(SealKey, map[string]any{"allow_plaintext_backup": true}), []string{"wrong: Transit key bronzeward-seal (aes256-gcm96): it can leave OpenBao"}, false},
 		"a key of another type":     {func(t *testing.T, h *house) { h.recreate(t, CheckpointKey, "ecdsa-p256") }, []string{"wrong: Transit key bronzeward-checkpoint (ed25519): it is of type ecdsa-p256"}, false},
-		"the seal key is gone":      {func(t *testing.T, h *house) { h.drop(t, SealKey) }, []string{"missing: Transit key bronzeward-seal"}, true},
+		"the seal key is gone":      {func(t *testing.T, h *house) { h.drop(t, SealKey) }, []string{"missing: Transit key bronzeward-seal (aes256-gcm96): setup makes it; changes that wait under one that was deleted stay lost"}, true},
 		"the key of digest keys":    {func(t *testing.T, h *house) { h.drop(t, DigestKey) }, []string{"wrong: Transit key bronzeward-digest (aes256-gcm96): the digest keys in KV are wrapped by it"}, false},
 		"and the digest keys deleted": {func(t *testing.T, h *house) {
 			h.drop(t, DigestKey)
 			h.root(t, "DELETE", h.kv+"/data/"+PathDigestKeys, nil)
-		}, []string{"wrong: Transit key bronzeward-digest", "wrong: digest keys, the first one, at KV/digest-keys: it was deleted: bao kv undelete -mount=KV"}, false},
+		}, []string{"wrong: Transit key bronzeward-digest", "wrong: digest keys, the first one, at KV/digest-keys: it was deleted: bao kv undelete -mount=KV -versions=1 digest-keys"}, false},
 		"digest keys of a key that was recreated": {func(t *testing.T, h *house) { h.recreate(t, DigestKey, "aes256-gcm96") }, []string{"wrong: digest keys, the first one, at KV/digest-keys: k1 is wrapped by a key bronzeward-digest that was recreated"}, false},
 		"digest keys below the least version": {func(t *testing.T, h *house) {
 			h.rotate(t, DigestKey)
@@ -136,6 +136,16 @@ func TestThePlanFindsWhatIsNotAsItShouldBe(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, []string{"missing: file with the secret id"}, true},
+		"a secret id that others may read": {func(t *testing.T, h *house) {
+			if err := os.Chmod(h.setup.AppRole.SecretIDFile, 0o640); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(t.Context(), h.config(t, *h.setup.AppRole))
+			wantError(t, err, ErrRefused, KindMalformed, "", "may be read by others (mode 0640)")
+		}, []string{"wrong: file with the secret id"}, false},
+		"digest keys that were destroyed": {func(t *testing.T, h *house) {
+			h.root(t, "PUT", h.kv+"/destroy/"+PathDigestKeys, map[string]any{"versions": []int{1}})
+		}, []string{"wrong: digest keys, the first one, at KV/digest-keys: it was destroyed: restore OpenBao"}, false},
 		"another method where AppRole belongs": {func(t *testing.T, h *house) {
 			h.root(t, "DELETE", "sys/auth/"+h.setup.AppRole.Mount, nil)
 			h.root(t, "POST", "sys/auth/"+h.setup.AppRole.Mount, map[string]any{"type": "userpass"})
@@ -206,7 +216,7 @@ func TestThePlanLeavesOtherMountsAlone(t *testing.T) {
 // A token that may not look is an error, and never a plan that something is missing.
 func TestThePlanNeedsRights(t *testing.T) {
 	h := newHouse(t, baotest.Server(t))
-	c, err := OpenWithToken(h.config(t, nil), h.token(t, "1h"))
+	c, err := OpenWithToken(h.config(t, nil), h.token(t, "1h"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +269,7 @@ func TestWhatIsNeededIsWhatIsShipped(t *testing.T) {
 		}
 	}
 	operator := slices.Sorted(maps.Keys(parsePolicy(t, policies.Operator)))
-	if diff := cmp.Diff([]string{"bronzeward/data/talos/+", "bronzeward/metadata/talos/", "bronzeward/metadata/talos/+"}, operator); diff != "" {
+	if diff := cmp.Diff([]string{"bronzeward/data/ca", "bronzeward/data/talos/+", "bronzeward/metadata/talos/", "bronzeward/metadata/talos/+"}, operator); diff != "" {
 		t.Error(diff)
 	}
 }

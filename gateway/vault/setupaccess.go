@@ -95,8 +95,11 @@ func appRoleSteps(ctx context.Context, c *Client, cfg SetupConfig) ([]Step, erro
 			}
 			return writeSecretFile(file.path, id)
 		}}
-		if _, err := os.Stat(file.path); err != nil {
+		switch info, err := os.Stat(file.path); {
+		case err != nil:
 			step.State = StateMissing
+		case file.path == cfg.AppRole.SecretIDFile && info.Mode().Perm()&othersMay != 0:
+			step.State, step.Detail = StateWrong, fmt.Sprintf("others may read it (mode %04o): remove it and run bronzeward openbao setup for a new one, or chmod 600 it where nobody has", info.Mode().Perm())
 		}
 		steps = append(steps, step)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // contentSteps are what KV must hold before a gateway starts.
@@ -45,8 +46,26 @@ func contentSteps(ctx context.Context, c *Client, _ SetupConfig) ([]Step, error)
 	return steps, nil
 }
 
-func (c *Client) deletedSentence(path string) string {
-	return fmt.Sprintf("it was deleted: bao kv undelete -mount=%s -versions=N %s", c.kv, path)
+// deletedSentence says how what was deleted comes back: its newest version that was not destroyed.
+func (c *Client) deletedSentence(ctx context.Context, path string) string {
+	newest := 0
+	if data, err := c.read(ctx, planning, c.kv+"/metadata/"+path); err == nil {
+		versions, _ := data["versions"].(map[string]any)
+		for name, value := range versions {
+			fields, _ := value.(map[string]any)
+			if n, err := strconv.Atoi(name); err == nil && n > newest && fields["destroyed"] != true {
+				newest = n
+			}
+		}
+		if newest == 0 {
+			return "it was destroyed: restore OpenBao from a backup"
+		}
+	}
+	version := "N"
+	if newest > 0 {
+		version = strconv.Itoa(newest)
+	}
+	return fmt.Sprintf("it was deleted: bao kv undelete -mount=%s -versions=%s %s", c.kv, version, path)
 }
 
 // digestKeysFault unwraps nothing: it holds the times that were written down against the key's.
@@ -55,7 +74,7 @@ func digestKeysFault(ctx context.Context, c *Client) (string, error) {
 	_, err := c.get(ctx, planning, PathDigestKeys, &file)
 	switch kindOf(err) {
 	case KindMissing:
-		return c.deletedSentence(PathDigestKeys), nil
+		return c.deletedSentence(ctx, PathDigestKeys), nil
 	case KindMalformed:
 		return "it has another shape", nil
 	}
@@ -89,7 +108,7 @@ func authorityFault(ctx context.Context, c *Client) (string, error) {
 	file, _, err := readCA(ctx, c)
 	switch kindOf(err) {
 	case KindMissing:
-		return c.deletedSentence(PathCA), nil
+		return c.deletedSentence(ctx, PathCA), nil
 	case KindMalformed:
 		return "it is no authority", nil
 	}

@@ -83,7 +83,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 			came.Add(1)
 			http.Redirect(w, r, elsewhere.URL+r.URL.Path, status)
 		}))
-		c, err := OpenWithToken(Config{Address: first.URL}, "canary-token")
+		c, err := OpenWithToken(Config{Address: first.URL}, "canary-token", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,12 +118,12 @@ func TestAddressesThatATokenIsNotSentTo(t *testing.T) {
 		if err := CheckAddress(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
-		if c, err := OpenWithToken(Config{Address: bad}, "token"); err == nil || c != nil {
+		if c, err := OpenWithToken(Config{Address: bad}, "token", ""); err == nil || c != nil {
 			t.Errorf("%q is asked", bad)
 		}
 	}
 	for _, mount := range []string{"a b", "../sys", "a//b", "a/", `a"`, "a*", "+"} {
-		if _, err := OpenWithToken(Config{Address: "https://bao.example", KVMount: mount}, "token"); err == nil {
+		if _, err := OpenWithToken(Config{Address: "https://bao.example", KVMount: mount}, "token", ""); err == nil {
 			t.Errorf("mount %q is taken", mount)
 		}
 	}
@@ -159,7 +159,7 @@ func TestForeignAnswersAreNamed(t *testing.T) {
 				_, _ = io.WriteString(w, test.body)
 			}))
 			defer s.Close()
-			c, err := OpenWithToken(Config{Address: s.URL}, "token")
+			c, err := OpenWithToken(Config{Address: s.URL}, "token", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +177,7 @@ func TestForeignAnswersAreNamed(t *testing.T) {
 	// The control: an answer just below the limit is taken.
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, list(mostAnswer-100)) }))
 	defer s.Close()
-	c, err := OpenWithToken(Config{Address: s.URL}, "token")
+	c, err := OpenWithToken(Config{Address: s.URL}, "token", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestANamespaceIsNamedInEveryQuestion(t *testing.T) {
 	inside := *h
 	inside.setup.AppRole = &AppRole{RoleIDFile: filepath.Join(dir, "role"), SecretIDFile: filepath.Join(dir, "secret")}
 	var err error
-	if inside.operator, err = OpenWithToken(cfg, h.RootToken()); err != nil {
+	if inside.operator, err = OpenWithToken(cfg, h.RootToken(), ""); err != nil {
 		t.Fatal(err)
 	}
 	defer inside.operator.Close()
