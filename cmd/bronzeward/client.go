@@ -71,8 +71,9 @@ func (f clientFlags) settings() (clientSettings, error) {
 }
 
 // loginAt is the command to log in with at a gateway, named or not.
+// An address that does not read as one is not repeated: it may hold a password.
 func loginAt(server string) string {
-	if server == "" {
+	if _, err := serverURL(server); server == "" || err != nil {
 		return "bronzeward login --server https://HOST:PORT"
 	}
 	return "bronzeward login --server " + shellWord(server)
