@@ -107,7 +107,7 @@ func TestARefusalIsReadAloudAndHasItsExitCode(t *testing.T) {
 		want   string
 	}{
 		"another digest": {
-			refuses(http.StatusConflict, "BW-CHANGE-003", "the digest named is not this change's", "bronzeward changes show chg_x"), exitFailed,
+			refuses(http.StatusConflict, "BW-CHANGE-003", "the digest named is not this change's", "bronzeward changes show chg_x"), exitChanged,
 			"bronzeward: BW-CHANGE-003: the digest named is not this change's (decision " + stubDecision + ")\ntry: bronzeward changes show chg_x\n",
 		},
 		"the law": {

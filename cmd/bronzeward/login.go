@@ -24,7 +24,7 @@ type loginCmd struct {
 	NoBrowser   bool   `help:"Open no browser; the address to open is printed in any case."`
 	Issuer      string `placeholder:"URL" help:"The issuer to log in at; default the gateway's."`
 	ClientID    string `name:"client-id" placeholder:"ID" help:"The client at the issuer; default the gateway's."`
-	IssuerCA    string `name:"issuer-ca" env:"BRONZEWARD_ISSUER_CA" placeholder:"FILE" help:"CA certificates that vouch for the issuer; default the system's."`
+	IssuerCA    string `name:"issuer-ca" env:"BRONZEWARD_ISSUER_CA" placeholder:"FILE" help:"CA certificates that vouch for the issuer; default those of the last login there, or the system's."`
 	RedirectURI string `name:"redirect-uri" placeholder:"URI" help:"Where the browser comes back, for issuers that must know it: http://127.0.0.1[:PORT]/PATH; default a port and path nobody can guess."`
 
 	Lifetime time.Duration `placeholder:"DURATION" help:"How long the certificate is to be good, such as 4h; default and most the gateway's."`
@@ -267,7 +267,7 @@ func (r *loginRun) takeCertificate(ctx context.Context) (loginCredential, error)
 		fmt.Fprintf(r.errOut, "warning: your token names no group, so the law gives you no role: ask who runs %s to put your groups into it\n", is.Issuer)
 	}
 	if less := r.Lifetime - chain[0].NotAfter.Sub(answered.now); r.Lifetime > 0 && less > mostSkew {
-		fmt.Fprintf(r.errOut, "warning: you asked for a certificate for %s, and the gateway gives one for %s\n", r.Lifetime, span((r.Lifetime-less).Round(time.Minute)))
+		fmt.Fprintf(r.errOut, "warning: you asked for a certificate for %s, and the gateway gives one for %s\n", r.Lifetime, span((r.Lifetime - less).Round(time.Minute)))
 	}
 	return loginCredential{
 		issuer: is.Issuer, identity: got.Identity, until: chain[0].NotAfter, certificate: encodeChain(chain), key: keyPEM,

@@ -306,3 +306,22 @@ func TestTheBrowserComesBackWhereTheIssuerKnowsIt(t *testing.T) {
 		}
 	}
 }
+
+// Login and whoami name the same end of a token, its own; whoami says too until when it is taken.
+func TestWhoamiNamesTheTokensOwnEnd(t *testing.T) {
+	w := newLoginWorld(t)
+	token := writeFile(t, filepath.Join(t.TempDir(), "token"), newFalseIssuer(t, w).mint())
+	said, err := claimsOf(readFile(t, token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.skew = time.Minute
+	taken := said.ends.Add(w.skew)
+	in, me := runProgram(t, "login", "--jwt", token), runProgram(t, "whoami")
+	if want := "good until " + stamp(&said.ends); in.code != exitOK || !strings.Contains(in.out, want) {
+		t.Errorf("login: code %d, no %q in\n%s%s", in.code, want, in.out, in.errOut)
+	}
+	if want := stamp(&said.ends) + "; the gateway takes it until " + stamp(&taken); me.code != exitOK || !strings.Contains(me.out, want) {
+		t.Errorf("whoami: code %d, no %q in\n%s%s", me.code, want, me.out, me.errOut)
+	}
+}
