@@ -144,15 +144,16 @@ func (i *issuance) sign(ctx context.Context, serial *big.Int) error {
 		i.issued, err = identity.CheckIssued(chain, template, i.key)
 	}
 	if err != nil {
-		return i.refuse(ctx, codes.Unavailable, "BW-CERTIFICATE-002", "the certificate could not be signed, and none was given: "+reasonOf(err), err)
+		away := keysAwayOf(err)
+		return i.refuse(ctx, away.status(), "BW-CERTIFICATE-002", "the certificate could not be signed, and none was given: "+away.why, err, away.next())
 	}
 	i.lifetime = lifetime
 	return nil
 }
 
 // refuse writes down that no certificate is given, and why. cause is for the log.
-func (i *issuance) refuse(ctx context.Context, status codes.Code, code, message string, cause error) error {
-	return i.refusedAct(ctx, i.by, ActCertificates, i.subject, status, code, message, cause)
+func (i *issuance) refuse(ctx context.Context, status codes.Code, code, message string, cause error, hints ...string) error {
+	return i.refusedAct(ctx, i.by, ActCertificates, i.subject, status, code, message, cause, hints...)
 }
 
 // judge is what a certificate needs besides the law's word, under the lock: what was signed is within what is granted now.

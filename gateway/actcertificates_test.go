@@ -292,19 +292,26 @@ func TestWhenSigningFailsNothingIsGivenAndAnEntrySaysWhy(t *testing.T) {
 		sign  func(*x509.Certificate)
 		want  string
 		never string
+		// passing is true when the caller is asked to try again.
+		passing bool
 	}{
-		{name: "sealed", fails: awayError{"sealed", "OpenBao is sealed"}, want: "and none was given: OpenBao is sealed (sealed)"},
+		{name: "sealed", passing: true, fails: awayError{"sealed", "OpenBao is sealed"}, want: "and none was given: OpenBao is sealed (sealed)"},
+		{name: "as OpenBao's room says it", passing: true, fails: errAway, want: "and none was given: OpenBao is sealed (sealed)"},
 		{name: "a class inside", fails: errors.Join(errors.New("x"), awayError{"key_missing", "key bronzeward-ca\nis gone"}), want: "key bronzeward-ca is gone (key_missing)"},
-		{name: "no class", fails: errors.New("s3cret"), want: "the log says why", never: "s3cret"},
-		{name: "too slow", fails: context.DeadlineExceeded, want: "(slow)"},
-		{name: "somebody else is named", sign: func(c *x509.Certificate) { c.URIs = c.URIs[:1] }, want: "the log says why"},
-		{name: "an authority is made", sign: func(c *x509.Certificate) { c.IsCA = true }, want: "the log says why"},
+		{name: "no class", fails: errors.New("s3cret"), want: "the gateway's log says why", never: "s3cret"},
+		{name: "too slow", passing: true, fails: context.DeadlineExceeded, want: "(slow)"},
+		{name: "somebody else is named", sign: func(c *x509.Certificate) { c.URIs = c.URIs[:1] }, want: "the gateway's log says why"},
+		{name: "an authority is made", sign: func(c *x509.Certificate) { c.IsCA = true }, want: "the gateway's log says why"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ca.fails, ca.change = row.fails, row.sign
 			issued, err := h.issues(ca).IssueCertificate(context.Background(), h.token(t, "vera"), personKey(t).Public(), 0, nil)
 			var refused *refusedError
-			if !errors.As(err, &refused) || refused.status != codes.Unavailable || refused.code != "BW-CERTIFICATE-002" || !strings.Contains(refused.message, row.want) || issued.PEM != "" {
+			status, hint := codes.FailedPrecondition, "trying again does not help: tell who runs "
+			if row.passing {
+				status, hint = codes.Unavailable, "try again"
+			}
+			if !errors.As(err, &refused) || refused.status != status || len(refused.hints) != 1 || !strings.HasPrefix(refused.hints[0], hint) || refused.code != "BW-CERTIFICATE-002" || !strings.Contains(refused.message, row.want) || issued.PEM != "" {
 				t.Fatalf("got %v, %q", err, issued.PEM)
 			}
 			if row.never != "" && strings.Contains(refused.Error(), row.never) {

@@ -136,10 +136,15 @@ const addWithin = 30 * time.Second
 func (a *Acts) keyNotAdded(ctx context.Context, by Actor, once *control.Once, outcome audit.Outcome, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	message := "adding a digest key failed: " + reasonOf(cause)
-	outcome.State, outcome.Code, outcome.Message = actFailed, classOf(cause), message
+	away := keysAwayOf(cause)
+	message := "adding a digest key failed: " + away.why
+	outcome.State, outcome.Code, outcome.Message = actFailed, away.class, message
 	if err := errors.Join(a.Book.WriteOutcome(ctx, outcome), a.Store.LeaveFree(ctx, personOf(by.Caller), once)); err != nil {
 		cause = errors.Join(cause, err)
 	}
-	return fmt.Errorf("%w: %w", refusal(codes.Unavailable, outcome.EntryID, "BW-DIGEST-002", message, "bronzeward digest-keys list"), cause)
+	hint := away.next()
+	if away.passing {
+		hint = "look before trying again: bronzeward digest-keys list"
+	}
+	return fmt.Errorf("%w: %w", refusal(away.status(), outcome.EntryID, "BW-DIGEST-002", message, hint), cause)
 }

@@ -13,6 +13,7 @@ import (
 
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
+	"bronzeward/gateway/vault"
 	"bronzeward/policy"
 )
 
@@ -132,6 +133,13 @@ func TestADigestKeyIsWrittenDownAddedAndAccountedFor(t *testing.T) {
 	}
 	if said := outcomes(refused.id.String()); len(said) != 1 || said[0] != "failed sealed adding a digest key failed: OpenBao is sealed (sealed)" {
 		t.Errorf("outcomes %q", said)
+	}
+	// What a next try meets all the same says so.
+	k.fails = &vault.Error{Doing: "adding a digest key", Class: vault.ErrRefused, Kind: vault.KindKeyMissing, Reason: "OpenBao has no key of this name"}
+	_, err = a.AddDigestKey(ctx, h.actor(t, "rhea"), onceOf("two"))
+	if !errors.As(err, &refused) || refused.status != codes.FailedPrecondition || refused.message != "adding a digest key failed: OpenBao has no key of this name (key_missing)" ||
+		strings.Join(refused.hints, "") != "trying again does not help: tell who runs OpenBao" {
+		t.Fatalf("key missing: %v", err)
 	}
 	k.fails = nil
 	if again := must(a.AddDigestKey(ctx, h.actor(t, "rhea"), onceOf("two")))(t); again.Version != "k3" {

@@ -35,30 +35,14 @@ func classOf(err error) string {
 // mostClass is the longest reason class shown, in bytes.
 const mostClass = 64
 
-// reasonOf words an error for the caller: its own text when it has a reason class, and that the log has it when it has none.
-func reasonOf(err error) string {
-	var known reasonClass
-	switch {
-	case errors.As(err, &known):
-		said := known.Error()
-		if own, ok := known.(forCaller); ok {
-			said = own.ForCaller() // without where the keys are, which is for operators
-		}
-		return fmt.Sprintf("%s (%s)", cut(oneLine(said), mostSaid), classOf(err))
-	case errors.Is(err, context.DeadlineExceeded):
-		return "it took too long (slow)"
-	}
-	return "the log says why"
-}
-
 // refusedAct writes down that an act failed for what is no policy's verdict, and answers with it; cause is for the log. When it
 // cannot be written down either, that is the answer.
-func (a *Acts) refusedAct(ctx context.Context, by Actor, name, subject string, status codes.Code, code, message string, cause error) error {
+func (a *Acts) refusedAct(ctx context.Context, by Actor, name, subject string, status codes.Code, code, message string, cause error, hints ...string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	id, err := a.recorded(ctx, by, name, subject, policy.Deny(code, message, ""), audit.Refused)
 	if err != nil {
 		return fmt.Errorf("%w: %w", control.ErrUnavailable, errors.Join(err, cause))
 	}
-	return fmt.Errorf("%w: %w", refusal(status, id, code, message), cause)
+	return fmt.Errorf("%w: %w", refusal(status, id, code, message, hints...), cause)
 }

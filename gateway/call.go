@@ -179,7 +179,7 @@ func (c *call) identify() error {
 	case refused.Class.Denied():
 		return denial(id, policy.Deny(code, refused.Message, ""))
 	}
-	return refusal(codes.Unauthenticated, id, code, string(refused.Class)+": "+refused.Message)
+	return refusal(codes.Unauthenticated, id, code, string(refused.Class)+": "+refused.Message, refused.Class.LogIn())
 }
 
 // credentialCode is the code of a refused credential.

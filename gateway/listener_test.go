@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/tls"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -126,6 +127,9 @@ func TestAWrongCertificateIsAnsweredWithAReason(t *testing.T) {
 			}
 			a := h.with(t, conf).version(t, "w1")
 			refusedWith(t, a, codes.Unauthenticated, "BW-CREDENTIAL-001: "+row.class)
+			if helps := row.class != "malformed-certificate"; strings.HasSuffix(a.text(), "\nbronzeward login") != helps {
+				t.Errorf("that logging in helps: %v, and it says %q", helps, a.text())
+			}
 			if n := h.count(t, "select count(*) from audit.entries where id::text = any ($1) and verdict = 'refuse' and class = $2", a.decisions(), row.class); n != 1 {
 				t.Errorf("%d entries of class %s", n, row.class)
 			}

@@ -126,7 +126,7 @@ func (c *call) openAndCompare(t *target, ch *control.Change) (prepared, error) {
 // notSealed answers when the sealed bytes are others than those that were captured: somebody
 // has changed the database, or the key.
 func (c *call) notSealed(t *target, id control.ChangeID) error {
-	return c.refuseChange(t, id, "", "BW-CHANGE-006",
+	return c.refuseChange(t, id, "BW-CHANGE-006",
 		fmt.Sprintf("the sealed bytes of change %s are not those that were captured", id), "nothing was sent to the machine; propose it again")
 }
 
@@ -140,8 +140,7 @@ func (c *call) notOpened(t *target, id control.ChangeID, cause error) error {
 	if errors.As(cause, &bad) && bad.Altered() {
 		return c.notSealed(t, id)
 	}
-	class, why := keysReason(cause)
-	return c.refuseChange(t, id, class, "BW-CHANGE-005", because(fmt.Sprintf("the sealed bytes of change %s cannot be opened now", id), why), sentNothing)
+	return c.refuseKeys(t, id, keysAwayOf(cause), fmt.Sprintf("the sealed bytes of change %s cannot be opened now", id))
 }
 
 // sealNew seals the request's exact bytes for a change that may be captured.
@@ -161,8 +160,7 @@ func (c *call) sealNew(t *target, l *look, w weighed, id control.ChangeID, epoch
 	n.Sealed, err = c.g.sealer.Seal(ctx, c.asked.Apply.Data, sealContext(id, t.machine.ID, n.Digest))
 	if err != nil {
 		c.note(slog.Any("seal", err))
-		class, why := keysReason(err)
-		return prepared{}, c.refuseChange(t, control.ChangeID{}, class, "BW-CHANGE-005", because("the change cannot be sealed now, and so is not captured", why), sentNothing)
+		return prepared{}, c.refuseKeys(t, control.ChangeID{}, keysAwayOf(err), "the change cannot be sealed now, and so is not captured")
 	}
 	c.g.metrics.seconds.WithLabelValues("seal").Observe(time.Since(began).Seconds())
 	return prepared{fresh: n}, nil

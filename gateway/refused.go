@@ -92,7 +92,7 @@ func (c *call) notAdmitted(t *target, err error) error {
 	case c.act != nil && (errors.As(err, &before) || errors.Is(err, control.ErrKeyReused) || errors.Is(err, control.ErrInvalid)):
 		return err // the HTTP door's to answer
 	case errors.As(err, &change):
-		return c.refuseChange(t, control.ChangeID{}, "", change.Code, change.Message, change.Hint)
+		return c.refuseChange(t, control.ChangeID{}, change.Code, change.Message, change.Hint)
 	case errors.As(err, &unknown):
 		// COMMIT gave no answer: the entry may stand, with an open attempt that will be
 		// settled. Nothing is sent, whatever is found later (I1).
@@ -109,9 +109,19 @@ func (c *call) notAdmitted(t *target, err error) error {
 }
 
 // refuseChange writes a refusal that says what is wrong with a change, and answers with it.
-// about is the change's id, zero when there is none to name; class goes into the entry's detail,
-// one word for why the keys could not be had, or empty.
-func (c *call) refuseChange(t *target, about control.ChangeID, class, reason, message, hint string) error {
+// about is the change's id, zero when there is none to name.
+func (c *call) refuseChange(t *target, about control.ChangeID, reason, message, hint string) error {
+	return c.refuseAbout(t, about, "", changeCode(reason), reason, message, hint)
+}
+
+// refuseKeys writes a refusal that says why the keys of a change could not be had, and answers
+// with it: nothing was sent. doing is what could not be done.
+func (c *call) refuseKeys(t *target, about control.ChangeID, away keysAway, doing string) error {
+	return c.refuseAbout(t, about, away.class, away.status(), "BW-CHANGE-005", doing+": "+away.why, "nothing was sent to the machine; "+away.next())
+}
+
+// refuseAbout is both; class goes into the entry's detail, one word or empty.
+func (c *call) refuseAbout(t *target, about control.ChangeID, class string, status codes.Code, reason, message, hint string) error {
 	e := c.entry(t, policy.Deny(reason, message, hint))
 	e.Verdict, e.Detail = audit.Refused, strings.TrimSpace(e.Detail+" "+class)
 	if about != (control.ChangeID{}) {
@@ -122,7 +132,7 @@ func (c *call) refuseChange(t *target, about control.ChangeID, class, reason, me
 		return c.notWritten(e.ID, err)
 	}
 	c.decided = append(c.decided, receipt.ID)
-	return refusal(changeCode(reason), receipt.ID, reason, message, hint)
+	return refusal(status, receipt.ID, reason, message, hint)
 }
 
 // changeCode is the gRPC code of what is wrong with a change. None is a policy's verdict.
@@ -130,8 +140,6 @@ func changeCode(code string) codes.Code {
 	switch code {
 	case "BW-CHANGE-004":
 		return codes.ResourceExhausted
-	case "BW-CHANGE-005":
-		return codes.Unavailable
 	case "BW-CHANGE-006":
 		return codes.DataLoss
 	default: // it is not as the call needs it

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -38,26 +37,4 @@ func (g *Gateway) openChange(ctx context.Context, ch *control.Change) ([]byte, e
 	ctx, cancel := context.WithTimeout(ctx, sealWithin)
 	defer cancel()
 	return g.sealer.Open(ctx, sealed, sealContext(ch.ID, ch.MachineID, ch.Digest))
-}
-
-// keysReason is why the keeper of keys did not do it: one word for the entry, and a sentence
-// for the caller. Both are empty when the error does not offer them; its own text is for the log.
-func keysReason(err error) (class, sentence string) {
-	var reason interface{ ReasonClass() string }
-	if errors.As(err, &reason) {
-		class = reason.ReasonClass()
-	}
-	var caller interface{ ForCaller() string }
-	if errors.As(err, &caller) {
-		sentence = oneLine(caller.ForCaller())
-	}
-	return class, sentence
-}
-
-// because puts a reason after a sentence, when there is one.
-func because(sentence, reason string) string {
-	if reason == "" {
-		return sentence
-	}
-	return sentence + ": " + reason
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"bronzeward/gateway/control"
+	"bronzeward/gateway/vault"
 )
 
 // With the keys away nothing is captured, and the refusal says whose fault that is; with them
@@ -19,7 +20,7 @@ func TestWithoutTheKeysNothingIsCaptured(t *testing.T) {
 	h := sealedWith(t, s)
 	s.breakWith(errAway)
 	a := h.as(t, "olga").apply(t, "w1", noReboot(t, labelled("one")))
-	refusedWith(t, a, codes.Unavailable, "REFUSED BW-CHANGE-005: the change cannot be sealed now, and so is not captured: OpenBao is sealed (decision ")
+	refusedWith(t, a, codes.Unavailable, "REFUSED BW-CHANGE-005: the change cannot be sealed now, and so is not captured: OpenBao is sealed (sealed) (decision ")
 	_, _, err := h.submit(t, "olga", labelled("one"))
 	got := actRefused(t, err, "BW-CHANGE-005")
 	h.hasEntry(t, got.entry, "olga")
@@ -43,7 +44,7 @@ func TestWithoutTheKeysAnApprovedChangeIsNotSent(t *testing.T) {
 	id := h.approved(t, labelled("one"))
 	s.breakWith(errAway)
 	a := h.as(t, "olga").apply(t, "w1", noReboot(t, labelled("one")))
-	refusedWith(t, a, codes.Unavailable, "REFUSED BW-CHANGE-005: the sealed bytes of change "+id.String()+" cannot be opened now: OpenBao is sealed (decision ")
+	refusedWith(t, a, codes.Unavailable, "REFUSED BW-CHANGE-005: the sealed bytes of change "+id.String()+" cannot be opened now: OpenBao is sealed (sealed) (decision ")
 	_, err := h.applyChange(t, "olga", id)
 	got := actRefused(t, err, "BW-CHANGE-005")
 	if n := h.count(t, "select count(*) from audit.entries where id::text = any ($1) and verdict = 'refuse' and change_id = $2 and convert_from(record, 'UTF8') like '%sealed\"%'", append(a.decisions(), got.entry.String()), id.String()); n != 2 {
@@ -57,6 +58,34 @@ func TestWithoutTheKeysAnApprovedChangeIsNotSent(t *testing.T) {
 	s.breakWith(nil)
 	succeeded(t, h.as(t, "olga").apply(t, "w1", noReboot(t, labelled("one"))))
 	h.is(t, id, control.ChangeSpent)
+}
+
+// Whoever is refused for the keys is asked to try again when that may help, and else is told
+// whom to tell; nothing is sent or spent either way.
+func TestOnlyWhatMayPassAsksToTryAgain(t *testing.T) {
+	t.Parallel()
+	s := &spoilt{Sealer: sealer(t)}
+	h := sealedWith(t, s)
+	id := h.approved(t, labelled("one"))
+	for kind, passes := range map[vault.Kind]bool{
+		vault.KindSealed: true, vault.KindUnreachable: true, vault.KindSlow: true, vault.KindFailing: true, vault.KindGone: true,
+		vault.KindForbidden: false, vault.KindMissing: false, vault.KindKeyMissing: false, vault.KindKeyRecreated: false, vault.KindKeyTooOld: false,
+		vault.KindKeyUnknown: false, vault.KindMoved: false, vault.KindMalformed: false, "": false, "a_newer_one": false,
+	} {
+		status, hint := codes.FailedPrecondition, "\nnothing was sent to the machine; trying again does not help: tell who runs "
+		if passes {
+			status, hint = codes.Unavailable, "\nnothing was sent to the machine; try again"
+		}
+		s.breakWith(&vault.Error{Doing: "opening", Class: vault.ErrRefused, Kind: kind, Reason: "so it is"})
+		a := h.as(t, "olga").apply(t, "w1", noReboot(t, labelled("one")))
+		_, err := h.applyChange(t, "olga", id)
+		got := actRefused(t, err, "BW-CHANGE-005")
+		if a.code() != status || got.grpc != status || !contains(a.text(), hint) || !contains(a.text(), "so it is") || kind != "" && !contains(a.text(), "so it is ("+string(kind)+")") {
+			t.Errorf("%q: %v, %v\n%s", kind, a.code(), got.grpc, a.text())
+		}
+	}
+	h.is(t, id, control.ChangeApproved)
+	h.sentNothing(t)
 }
 
 // Keys that do not answer are waited for no longer than the caller waits.

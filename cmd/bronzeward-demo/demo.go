@@ -57,17 +57,18 @@ Bronzeward is up.
                  sven (policy-admin), audrey (auditor), rhea (recovery-admin), bot-ci (automation), mallory (nobody)
   credentials    %s/NAME for talosctl; %s/NAME.crt and .key for bronzeward
   configuration  %s
-  policy         %s: a copy of what is live; edit it, then: as sven bronzeward policy activate
+  policy         %s: a copy of what is live; edit it, then: as sven bronzeward policy activate %s
   gateway's log  %s
 
 In another terminal:
 
   export PATH=%s:$PATH     # talosctl, bronzeward, "as NAME COMMAND", which runs a command as one of these
-                           # people, and "home NAME COMMAND", which has nothing but what their login wrote
+                           # people, and "home NAME COMMAND", which has nothing but what their login wrote;
+                           # to the gateway the two are different people, of different issuers
 
 and try, with the id and the digest that are printed in the place of chg_… and hmac-…:
 
-`, g.Endpoint, w.API(), w.Path("talosconfig"), w.Path("pki"), w.ConfigFile(), w.PolicyDir(), w.Path("gateway-1.log"), w.Path("bin"))
+`, g.Endpoint, w.API(), w.Path("talosconfig"), w.Path("pki"), w.ConfigFile(), w.PolicyDir(), w.PolicyDir(), w.Path("gateway-1.log"), w.Path("bin"))
 	for i, s := range steps(w) {
 		fmt.Printf("  %d. %s\n     %s\n", i+1, s.says, s.shown(seen{}))
 	}
@@ -86,16 +87,28 @@ and try, with the id and the digest that are printed in the place of chg_… and
 
 // writeAs writes the command "as NAME COMMAND", which gives a command somebody's credentials.
 func writeAs(w *world.World) error {
-	text := fmt.Sprintf(`#!/bin/sh
+	text := asScript(w.Path("pki"), w.Path("talosconfig"), w.API(), w.ConfigFile())
+	return os.WriteFile(w.Path("bin", "as"), []byte(text), 0o755)
+}
+
+// asScript is that command. A login under it would write into the home of whoever tries the
+// demo, and so it takes none.
+func asScript(pki, talosconfig, api, config string) string {
+	return fmt.Sprintf(`#!/bin/sh
 # as NAME COMMAND...: run a command as one of the demo's people.
 [ $# -ge 2 ] || { echo "usage: as NAME COMMAND..." >&2; exit 2; }
 [ -e '%[1]s/'"$1.crt" ] || { echo "as: nobody here is called $1" >&2; exit 2; }
+case "${2##*/} $3" in
+"bronzeward login" | "bronzeward logout")
+	echo "as: $1 has a credential here and needs no $3, which would write into your own home: home $1 bronzeward $3" >&2
+	exit 2
+	;;
+esac
 export TALOSCONFIG='%[2]s/'"$1" BRONZEWARD_CERTIFICATE='%[1]s/'"$1.crt" BRONZEWARD_KEY='%[1]s/'"$1.key"
 export BRONZEWARD_SERVER='%[3]s' BRONZEWARD_SERVER_CA='%[1]s/server-ca.crt' BRONZEWARD_CONFIG='%[4]s'
 shift
 exec "$@"
-`, w.Path("pki"), w.Path("talosconfig"), w.API(), w.ConfigFile())
-	return os.WriteFile(w.Path("bin", "as"), []byte(text), 0o755)
+`, pki, talosconfig, api, config)
 }
 
 // writeHome writes the command "home NAME COMMAND", which gives a command nothing but somebody's

@@ -123,8 +123,11 @@ func (p *problemError) exit() int {
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return exitUnavailable
 	case http.StatusConflict:
-		if p.Code == "BW-HOLDS-001" || p.Code == "BW-ATTEMPT-001" {
+		switch p.Code {
+		case "BW-HOLDS-001", "BW-ATTEMPT-001":
 			return exitNotYet
+		case "BW-CHANGE-003": // the digest that was looked at is not what there is
+			return exitChanged
 		}
 	}
 	return exitFailed

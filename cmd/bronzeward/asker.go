@@ -182,8 +182,8 @@ type shownKey struct{}
 var errAway = errors.New("the gateway cannot decide now")
 
 // tried are the codes of what the gateway has tried again itself: asking a machine, having a
-// certificate signed, adding a digest key.
-var tried = []string{"BW-UPSTREAM-", "BW-CERTIFICATE-", "BW-DIGEST-"}
+// certificate signed, adding a digest key, sealing or opening a change.
+var tried = []string{"BW-UPSTREAM-", "BW-CERTIFICATE-", "BW-DIGEST-", "BW-CHANGE-"}
 
 // worthAnother is nil for an answer that stands. A 503 is not final, but for one about what
 // the gateway has tried again itself.

@@ -33,6 +33,8 @@ func TestARequestIsSentAgainUnderTheSameKey(t *testing.T) {
 		"away throughout":           {[]http.HandlerFunc{away}, exitUnavailable, mostTries},
 		"a balancer without anyone": {[]http.HandlerFunc{gives(http.StatusServiceUnavailable, "no backend")}, exitUnavailable, mostTries},
 		"a machine that is away":    {[]http.HandlerFunc{refuses(http.StatusServiceUnavailable, "BW-UPSTREAM-001", "worker-1 cannot be read", "")}, exitUnavailable, 1},
+		"the keys are away":         {[]http.HandlerFunc{refuses(http.StatusServiceUnavailable, "BW-CHANGE-005", "OpenBao is sealed (sealed)", "try again")}, exitUnavailable, 1},
+		"the keys are gone":         {[]http.HandlerFunc{refuses(http.StatusConflict, "BW-CHANGE-005", "OpenBao has no such key (key_missing)", "")}, exitFailed, 1},
 		"refused for good":          {[]http.HandlerFunc{refuses(http.StatusForbidden, "BW-ACT-003", "no", "")}, exitDenied, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +107,7 @@ func TestARefusalIsReadAloudAndHasItsExitCode(t *testing.T) {
 		want   string
 	}{
 		"another digest": {
-			refuses(http.StatusConflict, "BW-CHANGE-003", "the digest named is not this change's", "bronzeward changes show chg_x"), exitFailed,
+			refuses(http.StatusConflict, "BW-CHANGE-003", "the digest named is not this change's", "bronzeward changes show chg_x"), exitChanged,
 			"bronzeward: BW-CHANGE-003: the digest named is not this change's (decision " + stubDecision + ")\ntry: bronzeward changes show chg_x\n",
 		},
 		"the law": {

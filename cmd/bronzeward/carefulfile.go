@@ -137,13 +137,21 @@ func lockFolder(ctx context.Context, folder string) (unlock func(), err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, usageError{fmt.Errorf("making the folder of logins: %w", err)}
 	}
+	path := filepath.Join(folder, "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // lockedfile would let others read it
+	if err == nil {
+		err = errors.Join(f.Chmod(0o600), f.Close()) // an earlier version has
+	}
+	if err != nil {
+		return nil, usageError{fmt.Errorf("making the lock of logins: %w", err)}
+	}
 	type locked struct {
 		unlock func()
 		err    error
 	}
 	got := make(chan locked, 1)
 	go func() { // a lock cannot be waited for with a context; the process ends with ctx
-		unlock, err := lockedfile.MutexAt(filepath.Join(folder, "lock")).Lock()
+		unlock, err := lockedfile.MutexAt(path).Lock()
 		got <- locked{unlock, err}
 	}()
 	select {

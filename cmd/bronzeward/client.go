@@ -57,7 +57,7 @@ func (f clientFlags) settings() (clientSettings, error) {
 		problems = append(problems, fmt.Errorf("a certificate and its key go together (--certificate and --key, BRONZEWARD_CERTIFICATE and BRONZEWARD_KEY, or `certificate` and `key` in %s)", where))
 	}
 	if !s.hasCredential() {
-		problems = append(problems, fmt.Errorf("this command is recorded under your name: give --certificate and --key (or BRONZEWARD_CERTIFICATE and BRONZEWARD_KEY), --token-file or BRONZEWARD_TOKEN, or write `certificate` and `key`, or `token_file`, into %s", where))
+		problems = append(problems, fmt.Errorf("log in: %s\nor, as this command is recorded under your name, give --certificate and --key (or BRONZEWARD_CERTIFICATE and BRONZEWARD_KEY), --token-file or BRONZEWARD_TOKEN, or write `certificate` and `key`, or `token_file`, into %s", loginAt(s.server), where))
 	}
 	if s.server == "" {
 		problems = append(problems, fmt.Errorf("no gateway is named: give --server https://HOST:PORT, set BRONZEWARD_SERVER, or write `server: https://HOST:PORT` into %s", where))
@@ -68,6 +68,15 @@ func (f clientFlags) settings() (clientSettings, error) {
 		return clientSettings{}, usageError{err}
 	}
 	return s, nil
+}
+
+// loginAt is the command to log in with at a gateway, named or not.
+// An address that does not read as one is not repeated: it may hold a password.
+func loginAt(server string) string {
+	if _, err := serverURL(server); server == "" || err != nil {
+		return "bronzeward login --server https://HOST:PORT"
+	}
+	return "bronzeward login --server " + shellWord(server)
 }
 
 func (s *clientSettings) hasCredential() bool {

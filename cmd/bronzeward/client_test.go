@@ -126,9 +126,19 @@ func TestWhatIsWrongWithTheClientFileIsNamedWithItsLine(t *testing.T) {
 
 func TestNoGatewayAndNobodyAreSaidAtOnce(t *testing.T) {
 	got := runProgram(t, "changes", "list")
-	for _, want := range []string{"no gateway is named: give --server https://HOST:PORT", "recorded under your name: give --certificate"} {
+	for _, want := range []string{"no gateway is named: give --server https://HOST:PORT", "log in: bronzeward login --server https://HOST:PORT\n", "recorded under your name, give --certificate"} {
 		if got.code != exitUsage || !strings.Contains(got.errOut, want) {
 			t.Errorf("code %d, and no %q in\n%s", got.code, want, got.errOut)
+		}
+	}
+}
+
+func TestWhoIsNotLoggedInIsToldHowAtTheirGateway(t *testing.T) {
+	writeClientFile(t, "server: https://gate.example:9443\n")
+	for _, args := range [][]string{{"whoami"}, {"changes", "list"}} {
+		got := runProgram(t, args...)
+		if got.code != exitUsage || !strings.Contains(got.errOut, "log in: bronzeward login --server https://gate.example:9443\n") {
+			t.Errorf("%s: code %d\n%s", args, got.code, got.errOut)
 		}
 	}
 }

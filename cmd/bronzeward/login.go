@@ -24,7 +24,7 @@ type loginCmd struct {
 	NoBrowser   bool   `help:"Open no browser; the address to open is printed in any case."`
 	Issuer      string `placeholder:"URL" help:"The issuer to log in at; default the gateway's."`
 	ClientID    string `name:"client-id" placeholder:"ID" help:"The client at the issuer; default the gateway's."`
-	IssuerCA    string `name:"issuer-ca" env:"BRONZEWARD_ISSUER_CA" placeholder:"FILE" help:"CA certificates that vouch for the issuer; default the system's."`
+	IssuerCA    string `name:"issuer-ca" env:"BRONZEWARD_ISSUER_CA" placeholder:"FILE" help:"CA certificates that vouch for the issuer; default those of the last login there, or the system's."`
 	RedirectURI string `name:"redirect-uri" placeholder:"URI" help:"Where the browser comes back, for issuers that must know it: http://127.0.0.1[:PORT]/PATH; default a port and path nobody can guess."`
 
 	Lifetime time.Duration `placeholder:"DURATION" help:"How long the certificate is to be good, such as 4h; default and most the gateway's."`
@@ -61,6 +61,8 @@ type loginCredential struct {
 	// certificate and key, PEM.
 	certificate, key []byte
 	serial, entry    string
+	// issuer is where the person logged in; empty with a token of theirs.
+	issuer string
 	// token, and the file of the person's it was read from; empty when there is none that stays.
 	token, tokenFile string
 }
@@ -106,8 +108,8 @@ func (l *loginCmd) prepare(ctx context.Context, g *globals) (*loginRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Lifetime < 0 || l.Lifetime%time.Second != 0 || l.Timeout <= 0 {
-		return nil, usageError{errors.New("--lifetime is whole seconds, and --timeout is above zero")}
+	if err := l.checkTimes(); err != nil {
+		return nil, err
 	}
 	settings := clientSettings{server: cmp.Or(l.Server, file.Server), serverCA: cmp.Or(l.ServerCA, file.ServerCA), file: path, made: "no credential"}
 	if settings.server == "" {
@@ -146,6 +148,31 @@ func (l *loginCmd) prepare(ctx context.Context, g *globals) (*loginRun, error) {
 		return nil, err
 	}
 	return r, r.aim(offer.Clusters)
+}
+
+// The lifetimes that a gateway takes, whatever it grants then.
+const (
+	leastLifetime = time.Minute
+	mostLifetime  = 365 * 24 * time.Hour
+)
+
+// checkTimes looks at the times asked for before anybody goes to a browser.
+func (l *loginCmd) checkTimes() error {
+	var problems []error
+	switch {
+	case l.Lifetime == 0:
+	case l.Lifetime < leastLifetime, l.Lifetime > mostLifetime:
+		problems = append(problems, fmt.Errorf("--lifetime %s: a certificate is good for %s at least and %s at most", l.Lifetime, span(leastLifetime), span(mostLifetime)))
+	case l.Lifetime%time.Second != 0:
+		problems = append(problems, fmt.Errorf("--lifetime %s: it is in whole seconds", l.Lifetime))
+	}
+	if l.Timeout <= 0 {
+		problems = append(problems, fmt.Errorf("--timeout %s: it is above zero", l.Timeout))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return usageError{err}
+	}
+	return nil
 }
 
 // aim says which contexts will be written, and looks whether something is in their way.
@@ -200,6 +227,11 @@ func (r *loginRun) takeCertificate(ctx context.Context) (loginCredential, error)
 	if err != nil {
 		return loginCredential{}, err
 	}
+	if r.IssuerCA == "" { // as the last login at this issuer
+		if before := r.folder.readRecord(); before.Issuer == from.Issuer {
+			r.IssuerCA = before.IssuerCA
+		}
+	}
 	is, err := openIssuer(ctx, from, r.IssuerCA)
 	if err != nil {
 		return loginCredential{}, err
@@ -234,8 +266,11 @@ func (r *loginRun) takeCertificate(ctx context.Context) (loginCredential, error)
 	if len(got.Identity.Groups) == 0 {
 		fmt.Fprintf(r.errOut, "warning: your token names no group, so the law gives you no role: ask who runs %s to put your groups into it\n", is.Issuer)
 	}
+	if less := r.Lifetime - chain[0].NotAfter.Sub(answered.now); r.Lifetime > 0 && less > mostSkew {
+		fmt.Fprintf(r.errOut, "warning: you asked for a certificate for %s, and the gateway gives one for %s\n", r.Lifetime, span((r.Lifetime - less).Round(time.Minute)))
+	}
 	return loginCredential{
-		identity: got.Identity, until: chain[0].NotAfter, certificate: encodeChain(chain), key: keyPEM,
+		issuer: is.Issuer, identity: got.Identity, until: chain[0].NotAfter, certificate: encodeChain(chain), key: keyPEM,
 		serial: fmt.Sprintf("%x", chain[0].SerialNumber), entry: got.Entry,
 	}, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	clientconfig "github.com/siderolabs/talos/pkg/machinery/client/config"
 
@@ -64,7 +66,7 @@ try: talosctl -n MACHINE version
 	if err != nil || len(pair.Certificate) != 2 || pair.Leaf.Subject.CommonName != "olga" {
 		t.Errorf("certificate and key: %v", err)
 	}
-	for _, file := range []string{w.talosconfig, filepath.Join(w.config, "bronzeward", "client.yaml")} {
+	for _, file := range []string{w.talosconfig, filepath.Join(w.config, "bronzeward", "client.yaml"), filepath.Join(w.state, "bronzeward", "lock")} {
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", file, info.Mode(), err)
 		}
@@ -81,11 +83,64 @@ try: talosctl -n MACHINE version
 		t.Errorf("whoami: code %d\n%s%s", me.code, me.out, me.errOut)
 	}
 	// Nor does the next login need any.
-	if again := runAt(t.Context(), console{browse: w.browserOf(t, "olga", nil)}, "login", "--issuer-ca", w.issuerCA); again.code != exitOK {
+	if again := runAt(t.Context(), console{browse: w.browserOf(t, "olga", nil)}, "login"); again.code != exitOK {
 		t.Errorf("a second login: code %d\n%s", again.code, again.errOut)
 	}
 	if key := w.talosconfigOf(t).Contexts["lab"].Key; key == lab.Key {
 		t.Error("a second login has the first one's key")
+	}
+}
+
+// The CA of one issuer does not vouch for another.
+func TestTheIssuersCAIsRememberedForThatIssuerAlone(t *testing.T) {
+	w := newLoginWorld(t)
+	if got := w.login(t, "olga"); got.code != exitOK {
+		t.Fatal(got.errOut)
+	}
+	f := newFalseIssuer(t, w)
+	if got := runAt(t.Context(), console{browse: f.browser(t, nil)}, "login"); got.code != exitUsage || !strings.Contains(got.errOut, "signed by nobody that is trusted here") {
+		t.Errorf("code %d\n%s", got.code, got.errOut)
+	}
+}
+
+func TestTheLifetimeIsLookedAtBeforeAndAfter(t *testing.T) {
+	for name, row := range map[string]struct{ args, want []string }{
+		"too short":     {[]string{"--lifetime", "1s"}, []string{"--lifetime 1s: a certificate is good for 60s at least and 365d at most"}},
+		"below zero":    {[]string{"--lifetime=-1h"}, []string{"--lifetime -1h0m0s: "}},
+		"too long":      {[]string{"--lifetime", "9000h"}, []string{"--lifetime 9000h0m0s: "}},
+		"no seconds":    {[]string{"--lifetime", "90500ms"}, []string{"--lifetime 1m30.5s: it is in whole seconds"}},
+		"no time":       {[]string{"--timeout", "0s"}, []string{"--timeout 0s: it is above zero"}},
+		"both together": {[]string{"--timeout", "0s", "--lifetime", "1s"}, []string{"--timeout 0s", "--lifetime 1s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newLoginWorld(t)
+			got := w.login(t, "olga", row.args...)
+			for _, want := range row.want {
+				if got.code != exitUsage || !strings.Contains(got.errOut, want) {
+					t.Errorf("code %d, no %q in\n%s", got.code, want, got.errOut)
+				}
+			}
+			if one := len(row.want) == 1; one && strings.Contains(got.errOut, "--timeout ") && strings.Contains(got.errOut, "--lifetime ") {
+				t.Errorf("it names both:\n%s", got.errOut)
+			}
+			if n := len(w.requests()); n != 0 {
+				t.Errorf("the gateway was asked %d times", n)
+			}
+		})
+	}
+	w := newLoginWorld(t)
+	w.signs = func(c *x509.Certificate) any {
+		if most := time.Now().Add(8 * time.Hour); c.NotAfter.After(most) {
+			c.NotAfter = most
+		}
+		return nil
+	}
+	const less = "warning: you asked for a certificate for "
+	if got := w.login(t, "olga", "--lifetime", "90h"); got.code != exitOK || !strings.Contains(got.errOut, less) || !strings.Contains(got.errOut, less+"90h0m0s, and the gateway gives one for 8h\n") {
+		t.Errorf("code %d\n%s", got.code, got.errOut)
+	}
+	if got := w.login(t, "olga", "--lifetime", "4h"); got.code != exitOK || strings.Contains(got.errOut, less) {
+		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 }
 
@@ -199,7 +254,7 @@ func TestLoginWithATokenOneHas(t *testing.T) {
 			if got := w.login(t, "olga"); got.code != exitOK {
 				t.Fatalf("code %d\n%s", got.code, got.errOut)
 			}
-			for _, file := range []string{w.talosconfig, filepath.Join(w.config, "bronzeward", "client.yaml")} {
+			for _, file := range []string{w.talosconfig, filepath.Join(w.config, "bronzeward", "client.yaml"), filepath.Join(w.state, "bronzeward", "lock")} {
 				if text := readFile(t, file); strings.Contains(text, token) || strings.Contains(text, "token_file") {
 					t.Errorf("%s still holds the token:\n%s", file, text)
 				}
@@ -249,5 +304,24 @@ func TestTheBrowserComesBackWhereTheIssuerKnowsIt(t *testing.T) {
 		if got := w.login(t, "olga", "--redirect-uri", bad); got.code != exitUsage || !strings.Contains(got.errOut, "--redirect-uri") {
 			t.Errorf("%s: code %d\n%s", bad, got.code, got.errOut)
 		}
+	}
+}
+
+// Login and whoami name the same end of a token, its own; whoami says too until when it is taken.
+func TestWhoamiNamesTheTokensOwnEnd(t *testing.T) {
+	w := newLoginWorld(t)
+	token := writeFile(t, filepath.Join(t.TempDir(), "token"), newFalseIssuer(t, w).mint())
+	said, err := claimsOf(readFile(t, token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.skew = time.Minute
+	taken := said.ends.Add(w.skew)
+	in, me := runProgram(t, "login", "--jwt", token), runProgram(t, "whoami")
+	if want := "good until " + stamp(&said.ends); in.code != exitOK || !strings.Contains(in.out, want) {
+		t.Errorf("login: code %d, no %q in\n%s%s", in.code, want, in.out, in.errOut)
+	}
+	if want := stamp(&said.ends) + "; the gateway takes it until " + stamp(&taken); me.code != exitOK || !strings.Contains(me.out, want) {
+		t.Errorf("whoami: code %d, no %q in\n%s%s", me.code, want, me.out, me.errOut)
 	}
 }

@@ -64,11 +64,24 @@ func (f loginFolder) wrote(path string) bool {
 
 // loginRecord is login.json. It holds no secret.
 type loginRecord struct {
-	Server string    `json:"server"`
-	Until  time.Time `json:"until"`
+	Server string `json:"server"`
+	// Until is when the last of the credentials ends that logins here have got: an earlier one
+	// may outlive its successor, and copies of it with it.
+	Until time.Time `json:"until"`
+	// Issuer is where the person logged in last, and IssuerCA the file that vouched for it; both
+	// are for the next login, and empty when there was none.
+	Issuer   string `json:"issuer,omitempty"`
+	IssuerCA string `json:"issuer_ca,omitempty"`
 	// TokenFile is a file of the person's that the client file names because of this login.
 	TokenFile string       `json:"token_file,omitempty"`
 	Places    []loginPlace `json:"places"`
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // loginPlace is a talosconfig and the contexts of this login in it.

@@ -40,6 +40,8 @@ type loginWorld struct {
 	offers func(*loginOffer)
 	signs  func(*x509.Certificate) (key any)
 	gives  func(*issuedCertificate)
+	// skew is how much longer than it says a token is taken.
+	skew time.Duration
 }
 
 func newLoginWorld(t *testing.T) *loginWorld {
@@ -176,7 +178,7 @@ func (w *loginWorld) whoami(rw http.ResponseWriter, r *http.Request) {
 	onTime(rw)
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if said, groups, err := readClaims(token); err == nil {
-		gives(http.StatusOK, api.Caller{Issuer: said.issuer, Subject: said.subject, Kind: "human", Groups: groups, Proof: "token", ProofEnds: said.ends})(rw, r)
+		gives(http.StatusOK, api.Caller{Issuer: said.issuer, Subject: said.subject, Kind: "human", Groups: groups, Proof: "token", ProofEnds: said.ends.Add(w.skew)})(rw, r)
 		return
 	}
 	seen := w.requests()

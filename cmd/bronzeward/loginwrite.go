@@ -44,7 +44,16 @@ func (r *loginRun) write(ctx context.Context, got loginCredential) error {
 		Decision: got.entry, Talosconfig: r.talosconfig, File: r.folder.identity(),
 	}
 	before := r.folder.readRecord()
-	record := loginRecord{Server: view.Server, Until: got.until, TokenFile: got.tokenFile, Places: before.Places}
+	record := before
+	record.Server, record.TokenFile, record.Until = view.Server, got.tokenFile, latest(got.until, before.Until)
+	if got.issuer != "" {
+		record.Issuer, record.IssuerCA = got.issuer, ""
+		if r.IssuerCA != "" {
+			if record.IssuerCA, err = filepath.Abs(r.IssuerCA); err != nil {
+				return usageError{fmt.Errorf("reading the issuer's CA (--issuer-ca): %w", err)}
+			}
+		}
+	}
 	for i := range r.contexts {
 		c := &r.contexts[i]
 		c.certificate, c.key, c.token, c.username = got.certificate, got.key, got.token, username(got.identity.Subject)

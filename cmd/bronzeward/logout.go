@@ -46,7 +46,7 @@ func (l *logoutCmd) Run(ctx context.Context, g *globals) error {
 			out += "  removed " + one + "\n"
 		}
 		if view.Until.After(time.Now()) {
-			out += fmt.Sprintf("  a copy of the credential, if there is one, is good until %s\n", stamp(&view.Until))
+			out += fmt.Sprintf("  a copy of a credential, if there is one, is good until %s at the latest\n", stamp(&view.Until))
 		}
 	}
 	return errors.Join(g.done(views, "%s", out), errors.Join(problems...))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestLogoutRemovesWhatLoginWroteAndNothingElse(t *testing.T) {
@@ -24,7 +25,7 @@ func TestLogoutRemovesWhatLoginWroteAndNothingElse(t *testing.T) {
 	got := runProgram(t, "logout")
 	for _, want := range []string{
 		"logged out at " + w.URL, "removed context lab from " + w.talosconfig, "removed context two from " + second,
-		"removed the credential from " + client, "a copy of the credential, if there is one, is good until ",
+		"removed the credential from " + client, "a copy of a credential, if there is one, is good until ",
 	} {
 		if got.code != exitOK || !strings.Contains(got.out, want) {
 			t.Errorf("code %d, no %q in\n%s%s", got.code, want, got.out, got.errOut)
@@ -128,5 +129,27 @@ func TestACredentialThatNoLoginWroteStays(t *testing.T) {
 	t.Setenv("BRONZEWARD_TOKEN_FILE", client)
 	if got := w.login(t, "olga"); got.code != exitOK || !strings.Contains(got.errOut, "warning: BRONZEWARD_TOKEN_FILE is set, and comes before") {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
+	}
+}
+
+// An earlier credential may outlive the one there is, and a copy of it then does.
+func TestLogoutNamesTheLatestEnd(t *testing.T) {
+	w := newLoginWorld(t)
+	if got := w.login(t, "olga", "--lifetime", "20h"); got.code != exitOK {
+		t.Fatal(got.errOut)
+	}
+	folder, err := loginFolderOf(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := folder.readRecord().Until
+	f := newFalseIssuer(t, w)
+	token := writeFile(t, filepath.Join(t.TempDir(), "token"), f.mint())
+	if got := runProgram(t, "login", "--jwt", token); got.code != exitOK {
+		t.Fatal(got.errOut)
+	}
+	got := runProgram(t, "logout")
+	if want := "is good until " + stamp(&certificate) + " at the latest\n"; got.code != exitOK || time.Until(certificate) < 19*time.Hour || !strings.Contains(got.out, want) {
+		t.Errorf("code %d, no %q in\n%s", got.code, want, got.out)
 	}
 }

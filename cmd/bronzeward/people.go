@@ -93,11 +93,26 @@ func (w *whoamiCmd) Run(ctx context.Context, g *globals) error {
 		row("kind", string(me.Kind))
 		row("groups", strings.Join(me.Groups, ", "))
 		row("proof", string(me.Proof))
-		row("proof ends", stamp(&me.ProofEnds))
+		row("proof ends", a.proofEnds(&me))
 		row("revoked", yesNo(me.Revoked))
 		row("seen at", me.Address)
 		row("gateway", a.asker.settings.server)
 	})
+}
+
+// proofEnds is until when the proof is taken. A token is for longer than it says itself, because
+// its issuer's clock may differ from the gateway's; login and issuer name its own end.
+func (a *apiClient) proofEnds(me *api.Caller) string {
+	taken := stamp(&me.ProofEnds)
+	token, err := a.asker.token()
+	if err != nil || token == "" {
+		return taken
+	}
+	said, err := claimsOf(token)
+	if err != nil || said.ends.IsZero() || !said.ends.Before(me.ProofEnds) {
+		return taken
+	}
+	return fmt.Sprintf("%s; the gateway takes it until %s, for clocks that differ", stamp(&said.ends), taken)
 }
 
 type approvalsCmd struct {

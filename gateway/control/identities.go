@@ -2,7 +2,9 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,7 +46,30 @@ func (s *Store) RevokeIdentity(ctx context.Context, who policy.Person, reason st
 		return nil
 	})
 	out.EntryID = receipt.ID
+	if errors.Is(err, ErrConflict) { // the transaction is over, and a revocation stays
+		err = s.revokedBefore(ctx, who, err)
+	}
 	return out, err
+}
+
+// RevokedError is ErrConflict about a person who is revoked already.
+type RevokedError struct{ IdentityRevocation }
+
+// Error says since when, and why.
+func (e *RevokedError) Error() string {
+	return fmt.Sprintf("%q of %q is revoked already, since %s: %s", e.Subject, e.Issuer, e.RevokedAt.UTC().Format(time.RFC3339), e.Reason)
+}
+
+// Unwrap makes it ErrConflict.
+func (e *RevokedError) Unwrap() error { return ErrConflict }
+
+// revokedBefore words a conflict by the revocation there is; err when it cannot be had.
+func (s *Store) revokedBefore(ctx context.Context, who policy.Person, err error) error {
+	all, bad := s.Revocations(ctx)
+	if at := slices.IndexFunc(all, func(r IdentityRevocation) bool { return r.Person == who }); bad == nil && at >= 0 {
+		return &RevokedError{all[at]}
+	}
+	return err
 }
 
 // lockChangesOf locks the changes that the person asked for or approved and that are live, or

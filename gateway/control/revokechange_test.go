@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -100,6 +101,9 @@ func TestASubjectNobodyHasSeenCanBeRevoked(t *testing.T) {
 	}
 	_, err = s.RevokeIdentity(t.Context(), ghost, "once more", by(admin, "identities.revoke"))
 	wantErr(t, err, ErrConflict)
+	if want := "is revoked already, since " + first.RevokedAt.UTC().Format(time.RFC3339) + ": named in a report"; !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("no %q in %v", want, err)
+	}
 	_, err = s.Admit(t.Context(), apply(get(t, s, "w1"), ghost), capturing(proposal(get(t, s, "w1"))))
 	wantGuard(t, err, "caller_not_revoked")
 	c := propose(t, s, policy.Person{Issuer: ghost.Issuer, Subject: "ghost"}, proposal(get(t, s, "w1")))

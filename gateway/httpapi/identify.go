@@ -41,7 +41,7 @@ func credentialProblem(refused *identity.Refusal) *problem {
 		return &problem{status: http.StatusForbidden, code: "BW-CREDENTIAL-003", detail: refused.Message}
 	}
 	p := &problem{
-		status: http.StatusUnauthorized, code: "BW-CREDENTIAL-001", detail: string(refused.Class) + ": " + refused.Message,
+		status: http.StatusUnauthorized, code: "BW-CREDENTIAL-001", detail: string(refused.Class) + ": " + refused.Message, hint: refused.Class.LogIn(),
 		header: http.Header{"Www-Authenticate": {`Bearer realm="bronzeward"`}},
 	}
 	if refused.Class != identity.ClassNoCredential {

@@ -28,11 +28,11 @@ func TestACredentialIsRefusedBeforeAnythingElseAndCounted(t *testing.T) {
 	}{
 		{
 			"none", &identity.Refusal{Class: identity.ClassNoCredential, Message: "log in first"}, 401, "BW-CREDENTIAL-001",
-			`Bearer realm="bronzeward"`, "stranger 192.0.2.7 BW-CREDENTIAL-001 no-credential", "no-credential: log in first",
+			`Bearer realm="bronzeward"`, "stranger 192.0.2.7 BW-CREDENTIAL-001 no-credential", `"hint":"bronzeward login"`,
 		},
 		{
 			"expired", &identity.Refusal{Class: identity.ClassExpired, Message: "the token has ended"}, 401, "BW-CREDENTIAL-001",
-			`Bearer realm="bronzeward", error="invalid_token", error_description="expired"`, "stranger 192.0.2.7 BW-CREDENTIAL-001 expired", "expired: the token has ended",
+			`Bearer realm="bronzeward", error="invalid_token", error_description="expired"`, "stranger 192.0.2.7 BW-CREDENTIAL-001 expired", `expired: the token has ended","hint":"bronzeward login"`,
 		},
 		{
 			"keys away", &identity.Refusal{Class: identity.ClassKeysUnavailable, Message: "the keys are away"}, 503, "BW-CREDENTIAL-002",

@@ -51,6 +51,15 @@ func (c Class) Unavailable() bool { return c == ClassKeysUnavailable }
 // Denied reports whether the person is known and not wanted: the answer is PermissionDenied.
 func (c Class) Denied() bool { return c == ClassDenyListed }
 
+// LogIn is the command that gets a person another credential; empty when that would not help.
+func (c Class) LogIn() string {
+	switch c {
+	case ClassNoCredential, ClassExpired, ClassUnknownCertificate, ClassForbiddenCA:
+		return "bronzeward login"
+	}
+	return ""
+}
+
 // Refusal is the only error type Identify returns.
 //
 // It has two readers. Class and Message are for the caller: Message is one short lower-case sentence
