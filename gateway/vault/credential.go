@@ -26,12 +26,27 @@ type Credential struct {
 	Version int64
 }
 
+// String tells the version and no key. Logging and encoding it say the same.
+func (c Credential) String() string { return fmt.Sprintf("Talos credential, version %d", c.Version) }
+
+// GoString says what String says.
+func (c Credential) GoString() string { return c.String() }
+
+// MarshalText says what String says: JSON, YAML and log handlers that encode it would go through the fields.
+func (c Credential) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
 // talosSecret is a credential as it is kept in KV, as PEM.
 type talosSecret struct {
 	Certificate string `json:"certificate"`
 	Key         string `json:"key"`
 	CA          string `json:"ca"`
 }
+
+// String shows nothing of it.
+func (talosSecret) String() string { return "a Talos credential as PEM" }
+
+// GoString says what String says.
+func (s talosSecret) GoString() string { return s.String() }
 
 // ParseCredential makes a credential of PEM, without its version.
 type ParseCredential func(certificate, key, ca []byte) (Credential, error)
