@@ -113,6 +113,10 @@ func (c *Credentials) Refresh(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
+// mostTroubled is how many clusters may be in trouble of their own; more than that is OpenBao's,
+// and asking for each in turn would take long.
+const mostTroubled = 10
+
 // readAll gives what is to be held. problems are of single clusters, whose credentials stay what
 // they were; err says that OpenBao cannot be asked, and then nothing is known anew.
 func (c *Credentials) readAll(ctx context.Context) (next map[string]heldCredential, problems []error, err error) {
@@ -132,7 +136,7 @@ func (c *Credentials) readAll(ctx context.Context) (next map[string]heldCredenti
 		case err == nil && ok:
 			next[cluster] = heldCredential{Credential: one, confirmed: began}
 		case err == nil:
-		case isAway(err):
+		case isAway(err), len(problems) >= mostTroubled:
 			return nil, nil, err
 		default:
 			problems = append(problems, err)
