@@ -12,7 +12,9 @@ import (
 )
 
 // moving are authorities that a test changes.
-type moving struct{ people, forbidden atomic.Pointer[[]*x509.Certificate] }
+type moving struct {
+	people, forbidden atomic.Pointer[[]*x509.Certificate]
+}
 
 func (m *moving) People() []*x509.Certificate    { return listOf(&m.people) }
 func (m *moving) Forbidden() []*x509.Certificate { return listOf(&m.forbidden) }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"strings"
 	"testing"
 )
@@ -19,7 +20,11 @@ func TestNothingPrintsAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	number := one.Certificate.PrivateKey.(*ecdsa.PrivateKey).D
+	raw, err := one.Certificate.PrivateKey.(*ecdsa.PrivateKey).Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := new(big.Int).SetBytes(raw)
 	digest := DigestSecret{Version: "k1", Secret: secret(0xa7)}
 	secrets := []string{
 		number.String(), number.Text(16), strings.Split(string(key), "\n")[1],
