@@ -26,12 +26,27 @@ type Credential struct {
 	Version int64
 }
 
+// String tells the version and no key. Logging and encoding it say the same.
+func (c Credential) String() string { return fmt.Sprintf("Talos credential, version %d", c.Version) }
+
+// GoString says what String says.
+func (c Credential) GoString() string { return c.String() }
+
+// MarshalText says what String says: JSON, YAML and log handlers that encode it would go through the fields.
+func (c Credential) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
 // talosSecret is a credential as it is kept in KV, as PEM.
 type talosSecret struct {
 	Certificate string `json:"certificate"`
 	Key         string `json:"key"`
 	CA          string `json:"ca"`
 }
+
+// String shows nothing of it.
+func (talosSecret) String() string { return "a Talos credential as PEM" }
+
+// GoString says what String says.
+func (s talosSecret) GoString() string { return s.String() }
 
 // ParseCredential makes a credential of PEM, without its version.
 type ParseCredential func(certificate, key, ca []byte) (Credential, error)
@@ -109,6 +124,10 @@ func (c *Credentials) Missed(why error) {
 	c.last = classify(context.Background(), readingCredentials, c.cfg.Client.timeout, why)
 }
 
+// mostTroubled is how many clusters may be in trouble of their own; more than that is OpenBao's,
+// and asking for each in turn would take long.
+const mostTroubled = 10
+
 // readAll gives what is to be held. unusable are the clusters whose newest version is not to be
 // used; problems are of single clusters, whose credentials stay what
 // they were; err says that OpenBao cannot be asked, and then nothing is known anew.
@@ -132,7 +151,7 @@ func (c *Credentials) readAll(ctx context.Context) (next map[string]heldCredenti
 		case err == nil && ok:
 			next[cluster] = heldCredential{Credential: one, confirmed: began}
 		case err == nil:
-		case isAway(err):
+		case isAway(err), len(problems) >= mostTroubled:
 			return nil, nil, nil, err
 		default:
 			problems = append(problems, err)

@@ -48,6 +48,9 @@ func (d DigestSecret) String() string { return "digest key " + d.Version }
 // GoString shows what String shows.
 func (d DigestSecret) GoString() string { return d.String() }
 
+// MarshalText shows what String shows: an encoder would go through the fields.
+func (d DigestSecret) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
 // wrappedDigestKey is how a digest key is kept in KV.
 type wrappedDigestKey struct {
 	// Wrapped is Transit's ciphertext, KeyMade when the wrapping version was made (Unix seconds).

@@ -2,6 +2,7 @@ package vault
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -87,4 +88,25 @@ func TestAnOpenBaoThatIsAwayIsAskedOnce(t *testing.T) {
 	if n := p.passed(h.kv + "/data/" + PathCA); n != 0 {
 		t.Errorf("it was asked on %d times", n)
 	}
+}
+
+// When many clusters cannot be read it is OpenBao that is in trouble: the rest are not asked for one after the other.
+func TestTroubleOfManyClustersIsOpenBaos(t *testing.T) {
+	h := newHouse(t, baotest.Server(t))
+	for i := range mostTroubled + 5 {
+		h.putCredential(t, fmt.Sprintf("c%02d", i), int64(i+1))
+	}
+	p := newProxy(t, h)
+	client := p.gateway(t)
+	var log bytes.Buffer
+	c := h.credentials(t, &log, anyCredential)
+	c.cfg.Client = client
+	refresh(t, c)
+	before := p.passed(h.kv + "/data/talos/c14")
+	p.answer(h.kv+"/data/talos/", http.StatusBadGateway, "")
+	wantError(t, c.Refresh(t.Context()), ErrUnavailable, KindFailing, "", "status 502")
+	if p.passed(h.kv+"/data/talos/c14") != before {
+		t.Error("each was asked for")
+	}
+	holds(t, c, "c14", 15, 1)
 }

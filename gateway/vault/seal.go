@@ -96,7 +96,7 @@ func (s *Sealer) Open(ctx context.Context, sealed, associated []byte) ([]byte, e
 	}
 	defer clear(secret)
 	gcm, err := gcmOf(secret)
-	if err != nil {
+	if err != nil || len(secret) != keySize {
 		return nil, &Error{Doing: opening, Class: ErrAltered, Kind: KindAltered, KeyVersion: s.key.at(version), Reason: "the wrapped key has another size"}
 	}
 	plaintext, err := gcm.Open(nil, nil, rest, bind(head, associated))
