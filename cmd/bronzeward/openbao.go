@@ -85,6 +85,8 @@ type openBaoSetupCmd struct {
 	tokenFlags
 	Check bool `help:"Change nothing; say what is missing or too wide. Exit code 3 if anything is."`
 	Yes   bool `short:"y" help:"Do it without asking."`
+
+	FirstDigestKey int `default:"1" help:"Number of the first digest key, when there is none: above every key that the book's digests name, when OpenBao is set up anew beside it."`
 }
 
 // openBaoPart is a step as it is printed.
@@ -99,6 +101,9 @@ func (p openBaoPart) bad() bool { return p.State != vault.StateGood }
 
 // Run shows what is not as it should be, and puts it right when that is wanted.
 func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
+	if s.FirstDigestKey < 1 || s.FirstDigestKey > 1_000_000 {
+		return usageError{fmt.Errorf("--first-digest-key: %d is not between 1 and 1000000", s.FirstDigestKey)}
+	}
 	cfg, client, err := g.operator(s.tokenFlags)
 	if err != nil {
 		return err
@@ -106,7 +111,7 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 	defer client.Close()
 	setup := vault.SetupConfig{
 		Policies:      map[string]string{gatewayPolicy: policies.Gateway, operatorPolicy: policies.Operator},
-		GatewayPolicy: gatewayPolicy, AppRole: cfg.appRole(),
+		GatewayPolicy: gatewayPolicy, AppRole: cfg.appRole(), FirstDigestKey: s.FirstDigestKey,
 	}
 	steps, err := vault.Plan(ctx, client, setup)
 	if err != nil {

@@ -87,6 +87,7 @@ type DigestKeys struct {
 	client *Client
 	key    *transitKey
 	now    func() time.Time
+	first  int
 }
 
 // NewDigestKeys asks nothing yet. now is the clock that the first use of a new key is set by,
@@ -95,7 +96,7 @@ func NewDigestKeys(c *Client, now func() time.Time) *DigestKeys {
 	if now == nil {
 		now = time.Now
 	}
-	return &DigestKeys{client: c, key: newTransitKey(c, DigestKey), now: now}
+	return &DigestKeys{client: c, key: newTransitKey(c, DigestKey), now: now, first: 1}
 }
 
 // Load gives every key, unwrapped, in the order of their numbers: one question to KV, and one
@@ -162,6 +163,14 @@ func (d *DigestKeys) Add(ctx context.Context) (version string, usableFrom time.T
 	return version, usableFrom, err
 }
 
+// Begin has Ensure make k<first>, and not k1: for an OpenBao that is set up anew beside a book
+// whose digests name keys that are lost. Another key under one of their names would compare with
+// them, and never be the same.
+func (d *DigestKeys) Begin(first int) *DigestKeys {
+	d.first = first
+	return d
+}
+
 // Ensure makes the first key when none was ever made; made is whether it did. Keys that were
 // deleted are an *Error: another k1 under the same name would make every stored digest a lie.
 func (d *DigestKeys) Ensure(ctx context.Context) (made bool, err error) {
@@ -186,6 +195,9 @@ func (d *DigestKeys) Ensure(ctx context.Context) (made bool, err error) {
 
 func (d *DigestKeys) add(ctx context.Context, file digestKeysFile, over int, usableFrom time.Time) (string, error) {
 	last := 0
+	if len(file.Keys) == 0 {
+		last = d.first - 1
+	}
 	for version := range file.Keys {
 		last = max(last, digestNumber(version))
 	}

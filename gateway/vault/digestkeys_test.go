@@ -81,6 +81,28 @@ func TestDigestKeysAreMadeOnce(t *testing.T) {
 }
 
 // Two replicas that add at once: one of them does, the other is told, and no key is lost.
+// An OpenBao that is set up anew beside an older book begins above the keys that the book names.
+func TestDigestKeysBeginWhereTheyAreTold(t *testing.T) {
+	h := newHouse(t, baotest.Server(t))
+	h.forget(t, PathDigestKeys)
+	h.setup.FirstDigestKey = 7
+	h.run(t)
+	d := NewDigestKeys(h.gateway(t), nil)
+	if version, _, err := d.Add(t.Context()); err != nil || version != "k8" {
+		t.Fatalf("the second is %s, %v", version, err)
+	}
+	all, err := d.Load(t.Context(), nil)
+	if err != nil || len(all) != 2 || all[0].Version != "k7" || all[1].Version != "k8" {
+		t.Errorf("got %v, %v", all, err)
+	}
+	// What is there stays: the number is of the first one alone.
+	h.setup.FirstDigestKey = 1
+	h.run(t)
+	if all, err = d.Load(t.Context(), nil); err != nil || len(all) != 2 {
+		t.Errorf("got %v, %v", all, err)
+	}
+}
+
 func TestAddedDigestKeysAreNeverLost(t *testing.T) {
 	h := newHouse(t, baotest.Server(t))
 	clock := time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)

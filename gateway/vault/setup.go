@@ -51,6 +51,8 @@ type SetupConfig struct {
 	GatewayPolicy string
 	// AppRole is how the gateway logs in, when it does so by AppRole; null else.
 	AppRole *AppRole
+	// FirstDigestKey is the number of the first digest key, when there is none yet; 0 means 1.
+	FirstDigestKey int
 }
 
 // GatewayRole is the AppRole that setup makes.

@@ -12,7 +12,7 @@ import (
 )
 
 // contentSteps are what KV must hold before a gateway starts.
-func contentSteps(ctx context.Context, c *Client, _ SetupConfig) ([]Step, error) {
+func contentSteps(ctx context.Context, c *Client, cfg SetupConfig) ([]Step, error) {
 	var steps []Step
 	for _, want := range []struct {
 		what, path string
@@ -21,7 +21,7 @@ func contentSteps(ctx context.Context, c *Client, _ SetupConfig) ([]Step, error)
 		fault func(context.Context, *Client) (string, error)
 	}{
 		{"digest keys, the first one", PathDigestKeys, func(ctx context.Context) error {
-			_, err := NewDigestKeys(c, nil).Ensure(ctx)
+			_, err := NewDigestKeys(c, nil).Begin(max(cfg.FirstDigestKey, 1)).Ensure(ctx)
 			return err
 		}, digestKeysFault},
 		{"authority for people's certificates", PathCA, func(ctx context.Context) error {
