@@ -145,7 +145,7 @@ func (i *issuance) sign(ctx context.Context, serial *big.Int) error {
 	}
 	if err != nil {
 		away := keysAwayOf(err)
-		return i.refuse(ctx, away.status(), "BW-CERTIFICATE-002", "the certificate could not be signed, and none was given: "+away.why, err, away.next())
+		return i.refuse(ctx, codes.Unavailable, "BW-CERTIFICATE-002", "the certificate could not be signed, and none was given: "+away.why, err, away.next())
 	}
 	i.lifetime = lifetime
 	return nil

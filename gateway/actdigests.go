@@ -146,5 +146,5 @@ func (a *Acts) keyNotAdded(ctx context.Context, by Actor, once *control.Once, ou
 	if away.passing {
 		hint = "look before trying again: bronzeward digest-keys list"
 	}
-	return fmt.Errorf("%w: %w", refusal(away.status(), outcome.EntryID, "BW-DIGEST-002", message, hint), cause)
+	return fmt.Errorf("%w: %w", refusal(codes.Unavailable, outcome.EntryID, "BW-DIGEST-002", message, hint), cause)
 }

@@ -137,7 +137,7 @@ func TestADigestKeyIsWrittenDownAddedAndAccountedFor(t *testing.T) {
 	// What a next try meets all the same says so.
 	k.fails = &vault.Error{Doing: "adding a digest key", Class: vault.ErrRefused, Kind: vault.KindKeyMissing, Reason: "OpenBao has no key of this name"}
 	_, err = a.AddDigestKey(ctx, h.actor(t, "rhea"), onceOf("two"))
-	if !errors.As(err, &refused) || refused.status != codes.FailedPrecondition || refused.message != "adding a digest key failed: OpenBao has no key of this name (key_missing)" ||
+	if !errors.As(err, &refused) || refused.status != codes.Unavailable || refused.message != "adding a digest key failed: OpenBao has no key of this name (key_missing)" ||
 		strings.Join(refused.hints, "") != "trying again does not help: tell who runs OpenBao" {
 		t.Fatalf("key missing: %v", err)
 	}

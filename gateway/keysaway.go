@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"google.golang.org/grpc/codes"
-
 	"bronzeward/gateway/control"
 )
 
@@ -49,15 +47,6 @@ func keysAwayOf(err error) keysAway {
 		a.passing = slices.Contains(passes, a.class)
 	}
 	return a
-}
-
-// status is the gRPC code of the answer: Unavailable asks to try again, and what a next try
-// meets all the same does not.
-func (a keysAway) status() codes.Code {
-	if a.passing {
-		return codes.Unavailable
-	}
-	return codes.FailedPrecondition
 }
 
 // next is what the caller can do, after what they know already.

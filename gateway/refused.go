@@ -117,7 +117,7 @@ func (c *call) refuseChange(t *target, about control.ChangeID, reason, message, 
 // refuseKeys writes a refusal that says why the keys of a change could not be had, and answers
 // with it: nothing was sent. doing is what could not be done.
 func (c *call) refuseKeys(t *target, about control.ChangeID, away keysAway, doing string) error {
-	return c.refuseAbout(t, about, away.class, away.status(), "BW-CHANGE-005", doing+": "+away.why, "nothing was sent to the machine; "+away.next())
+	return c.refuseAbout(t, about, away.class, codes.Unavailable, "BW-CHANGE-005", doing+": "+away.why, "nothing was sent to the machine; "+away.next())
 }
 
 // refuseAbout is both; class goes into the entry's detail, one word or empty.

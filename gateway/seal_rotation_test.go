@@ -71,7 +71,7 @@ func TestWithoutItsDigestKeyAChangeIsNotMatched(t *testing.T) {
 		t.Error("it was matched")
 	}
 	_, err := h.applyChange(t, "olga", id)
-	if got := actRefused(t, err, "BW-CHANGE-005"); got.grpc != codes.FailedPrecondition {
+	if got := actRefused(t, err, "BW-CHANGE-005"); got.grpc != codes.Unavailable {
 		t.Errorf("the door answers %v", got.grpc)
 	}
 	h.is(t, id, control.ChangeApproved)

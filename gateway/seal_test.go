@@ -72,15 +72,15 @@ func TestOnlyWhatMayPassAsksToTryAgain(t *testing.T) {
 		vault.KindForbidden: false, vault.KindMissing: false, vault.KindKeyMissing: false, vault.KindKeyRecreated: false, vault.KindKeyTooOld: false,
 		vault.KindKeyUnknown: false, vault.KindMoved: false, vault.KindMalformed: false, "": false, "a_newer_one": false,
 	} {
-		status, hint := codes.FailedPrecondition, "\nnothing was sent to the machine; trying again does not help: tell who runs "
+		hint := "\nnothing was sent to the machine; trying again does not help: tell who runs "
 		if passes {
-			status, hint = codes.Unavailable, "\nnothing was sent to the machine; try again"
+			hint = "\nnothing was sent to the machine; try again"
 		}
 		s.breakWith(&vault.Error{Doing: "opening", Class: vault.ErrRefused, Kind: kind, Reason: "so it is"})
 		a := h.as(t, "olga").apply(t, "w1", noReboot(t, labelled("one")))
 		_, err := h.applyChange(t, "olga", id)
 		got := actRefused(t, err, "BW-CHANGE-005")
-		if a.code() != status || got.grpc != status || !contains(a.text(), hint) || !contains(a.text(), "so it is") || kind != "" && !contains(a.text(), "so it is ("+string(kind)+")") {
+		if a.code() != codes.Unavailable || got.grpc != codes.Unavailable || !contains(a.text(), hint) || !contains(a.text(), "so it is") || kind != "" && !contains(a.text(), "so it is ("+string(kind)+")") {
 			t.Errorf("%q: %v, %v\n%s", kind, a.code(), got.grpc, a.text())
 		}
 	}
