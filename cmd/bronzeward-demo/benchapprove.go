@@ -80,8 +80,8 @@ func (h *benchHouse) approvals(ctx context.Context, o benchOptions) (string, err
 	over := one.took.p50() - bare.took.p50()
 	check := fmt.Sprintf("\nThe use-time check (the change's sealed bytes are read from PostgreSQL, their key is unwrapped by OpenBao on loopback, and they are compared) takes %s in the mean, one after the other, and %s all at once.\n",
 		millis(one.open.mean()), millis(all[[2]string{paceAll, lawOne}].open.mean()))
-	wanted.add(one.open.atMost(0.5) <= 3*time.Millisecond || one.open.mean() <= 3*time.Millisecond, "the use-time check adds ≤ 3 ms p50 to an apply, one after the other: p50 ≤ %s (an apply that spends a change takes %s more in all at p50)",
-		millis(one.open.atMost(0.5)), millis(over))
+	wanted.add(one.open.mean() <= 3*time.Millisecond, "the use-time check adds ≤ 3 ms to an apply, one after the other: mean %s, p50 in the bucket up to %s (an apply that spends a change takes %s more in all at p50)",
+		millis(one.open.mean()), millis(one.open.atMost(0.5)), millis(over))
 	return "### Approvals\n\n" + t.String() + check + wanted.String(), h.quorum(ctx, 0)
 }
 
