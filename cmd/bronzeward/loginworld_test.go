@@ -111,9 +111,8 @@ func (w *loginWorld) offer(rw http.ResponseWriter, r *http.Request) {
 func (w *loginWorld) issue(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	seen := w.requests()
 	var body newCertificate
-	err := json.Unmarshal([]byte(seen[len(seen)-1].body), &body)
+	err := json.NewDecoder(r.Body).Decode(&body)
 	block, _ := pem.Decode([]byte(body.CSR))
 	if err != nil || block == nil || r.Header.Get("Content-Type") != "application/json" {
 		refuses(http.StatusBadRequest, "BW-HTTP-400", "not a request for a certificate", "")(rw, r)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/json"
 	"io"
@@ -103,6 +104,7 @@ func (s *stub) person(t *testing.T, subject string) (certificate, key string) {
 
 func (s *stub) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body)) // for the handler: the newest request may be another's
 	one := request{method: r.Method, path: r.URL.EscapedPath(), query: r.URL.RawQuery, header: r.Header.Clone(), body: string(body)}
 	for _, certificate := range r.TLS.PeerCertificates {
 		for _, name := range certificate.URIs {
