@@ -161,7 +161,7 @@ type credentialNote struct {
 
 // troubleOf is one word for why a credential cannot be used: sentences may count the minutes.
 func troubleOf(err error) string {
-	var reason interface{ ReasonClass() string }
+	var reason reasonClass
 	if errors.As(err, &reason) {
 		return string(upstream.ClassOf(err)) + " " + reason.ReasonClass()
 	}

@@ -29,7 +29,7 @@ type keysAway struct {
 func keysAwayOf(err error) keysAway {
 	a := keysAway{class: classOf(err), why: "the gateway's log says why", passing: errors.Is(err, control.ErrUnavailable)}
 	var (
-		caller interface{ ForCaller() string }
+		caller forCaller
 		known  reasonClass
 	)
 	switch {

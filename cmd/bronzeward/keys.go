@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -47,28 +48,19 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 		return nil, err
 	}
 	conf.Observe = observeOpenBao(registry)
-	client, err := vault.Open(ctx, conf)
+	client, known, err := c.openOpenBao(ctx, conf, log)
 	if err != nil {
 		return nil, err
 	}
-	people, err := c.readAllCertificates(c.Identity.CertificateAuthorities)
-	if err != nil {
-		client.Close()
-		return nil, usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
-	}
-	authority := vault.NewAuthority(client, log)
-	credentials := vault.NewCredentials(vault.CredentialsConfig{
-		Client: client, Parse: parseCredential, People: peopleOf(authority, people), MaxAge: orDefaultDuration(c.OpenBao.CredentialMaxAge, defaultCredentialMaxAge), Logger: log,
-	})
 	ring := &digestKeys{DigestKeys: vault.NewDigestKeys(client, now), now: now}
 	k := &keys{
-		sealer: vault.NewSealer(client), credential: openBaoCredential{credentials}, authorities: openBaoAuthorities{authority, credentials},
-		issuer: authority, digestKeys: ring, anchors: vault.NewAnchors(client), close: client.Close, credentials: credentials,
+		sealer: vault.NewSealer(client), credential: openBaoCredential{known.talos}, authorities: known,
+		issuer: known.people, digestKeys: ring, anchors: vault.NewAnchors(client), close: client.Close, credentials: known.talos,
 		keeper: vault.NewKeeper(c.OpenBao.Refresh, log,
 			// What takes trust away comes first: nothing that lies at a cluster's path holds it up.
-			vault.Refresher{What: "the authority for people", Refresh: authority.Refresh},
-			vault.Refresher{What: "the digest keys", Refresh: ring.refresh},
-			vault.Refresher{What: "the Talos credentials", Refresh: credentials.Refresh, Missed: credentials.Missed},
+			vault.Refresher{Refresh: known.people.Refresh},
+			vault.Refresher{Refresh: ring.refresh},
+			vault.Refresher{Refresh: known.talos.Refresh, Missed: known.talos.Missed},
 		),
 	}
 	if err := k.keeper.Refresh(ctx); err != nil {
@@ -83,6 +75,25 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 	return k, nil
 }
 
+// openOpenBao logs in, and makes ready what says whom to trust; nothing of it is read yet.
+func (c *Config) openOpenBao(ctx context.Context, conf vault.Config, log *slog.Logger) (_ *vault.Client, known openBaoAuthorities, err error) {
+	client, err := vault.Open(ctx, conf)
+	if err != nil {
+		return nil, known, err
+	}
+	people, err := c.readAllCertificates(c.Identity.CertificateAuthorities)
+	if err != nil {
+		client.Close()
+		return nil, known, usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
+	}
+	known.people = vault.NewAuthority(client, log)
+	known.talos = vault.NewCredentials(vault.CredentialsConfig{
+		Client: client, Parse: parseCredential, People: peopleOf(known.people, people),
+		MaxAge: cmp.Or(c.OpenBao.CredentialMaxAge, defaultCredentialMaxAge), Logger: log,
+	})
+	return client, known, nil
+}
+
 // openAuthorities reads whose certificates name people, for commands that prove their caller
 // themselves; null without OpenBao.
 func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identity.AuthoritySource, func(), error) {
@@ -93,25 +104,16 @@ func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identit
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := vault.Open(ctx, conf)
+	client, known, err := c.openOpenBao(ctx, conf, log)
 	if err != nil {
 		return nil, nil, err
 	}
-	people, err := c.readAllCertificates(c.Identity.CertificateAuthorities)
-	if err != nil {
-		client.Close()
-		return nil, nil, usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
-	}
-	authority := vault.NewAuthority(client, log)
-	credentials := vault.NewCredentials(vault.CredentialsConfig{
-		Client: client, Parse: parseCredential, People: peopleOf(authority, people), MaxAge: defaultCredentialMaxAge, Logger: log,
-	})
 	// The authority comes first: a Talos credential of its key is not to be used.
-	if err := vault.NewKeeper(0, log, vault.Refresher{Refresh: authority.Refresh}, vault.Refresher{Refresh: credentials.Refresh}).Refresh(ctx); err != nil {
+	if err := vault.NewKeeper(0, log, vault.Refresher{Refresh: known.people.Refresh}, vault.Refresher{Refresh: known.talos.Refresh}).Refresh(ctx); err != nil {
 		client.Close()
 		return nil, nil, fmt.Errorf("reading what OpenBao holds: %w", err)
 	}
-	return openBaoAuthorities{authority, credentials}, client.Close, nil
+	return known, client.Close, nil
 }
 
 // fileKeys are those of development.
@@ -249,11 +251,4 @@ func observeOpenBao(registry prometheus.Registerer) func(vault.Kind, time.Durati
 		}
 		seconds.WithLabelValues(result).Observe(took.Seconds())
 	}
-}
-
-func orDefaultDuration(d, fallback time.Duration) time.Duration {
-	if d == 0 {
-		return fallback
-	}
-	return d
 }

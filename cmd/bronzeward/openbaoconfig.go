@@ -147,7 +147,7 @@ func (c *Config) vaultConfig(log *slog.Logger) (vault.Config, error) {
 
 // refresh is how soon running gateways know what changed in OpenBao.
 func (c *Config) refresh() time.Duration {
-	return orDefaultDuration(c.OpenBao.Refresh, vault.DefaultRefresh)
+	return cmp.Or(c.OpenBao.Refresh, vault.DefaultRefresh)
 }
 
 // appRole is the login by AppRole; null with another method.

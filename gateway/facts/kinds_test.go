@@ -150,6 +150,34 @@ func TestEveryTextFieldIsOnOneList(t *testing.T) {
 	}
 }
 
+// eachLeaf visits the values of a document that hold no others.
+func eachLeaf(document config.Document, look func(at place, v reflect.Value)) {
+	var visit func(at place, v reflect.Value)
+	visit = func(at place, v reflect.Value) {
+		v, _, ok := strip(v)
+		if !ok {
+			return
+		}
+		switch shapeOf(v.Type()) {
+		case record:
+			for _, m := range membersOf(v) {
+				visit(at.member(m.name), m.value)
+			}
+		case list:
+			for i := range v.Len() {
+				visit(at.element(i), v.Index(i))
+			}
+		case dictionary:
+			for _, key := range v.MapKeys() {
+				visit(at.key(key.String()), v.MapIndex(key))
+			}
+		case leaf:
+			look(at, v)
+		}
+	}
+	visit(place{}, reflect.ValueOf(document))
+}
+
 // What machinery's own redactor hides must be masked here too (U31).
 func TestWhatMachineryRedactsIsMasked(t *testing.T) {
 	const mark = "r3d4ct3d"
@@ -162,37 +190,16 @@ func TestWhatMachineryRedactsIsMasked(t *testing.T) {
 		}
 		secret.Redact(mark)
 		seen := 0
-		var visit func(at place, v reflect.Value)
-		visit = func(at place, v reflect.Value) {
-			v, _, ok := strip(v)
-			if !ok {
+		eachLeaf(document, func(at place, v reflect.Value) {
+			text := string(encode(v))
+			if !strings.Contains(text, mark) {
 				return
 			}
-			switch shapeOf(v.Type()) {
-			case record:
-				for _, m := range membersOf(v) {
-					visit(at.member(m.name), m.value)
-				}
-			case list:
-				for i := range v.Len() {
-					visit(at.element(i), v.Index(i))
-				}
-			case dictionary:
-				for _, key := range v.MapKeys() {
-					visit(at.key(key.String()), v.MapIndex(key))
-				}
-			case leaf:
-				text := string(encode(v))
-				if !strings.Contains(text, mark) {
-					return
-				}
-				seen++
-				if got, _ := (viewer{digester: testKeys(t)}).show(kind, at.field, v).(string); strings.Contains(got, mark) {
-					t.Errorf("%s %s is redacted by machinery and shown here", kind, at.field)
-				}
+			seen++
+			if got, _ := (viewer{digester: testKeys(t)}).show(kind, at.field, v).(string); strings.Contains(got, mark) {
+				t.Errorf("%s %s is redacted by machinery and shown here", kind, at.field)
 			}
-		}
-		visit(place{}, reflect.ValueOf(document))
+		})
 		if seen == 0 {
 			t.Errorf("%s redacts nothing: the test does not reach its secrets", kind)
 		}

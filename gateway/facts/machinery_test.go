@@ -13,30 +13,7 @@ import (
 // leaves are the texts of a document by path.
 func leaves(document config.Document) map[string]string {
 	out := map[string]string{}
-	var visit func(at place, v reflect.Value)
-	visit = func(at place, v reflect.Value) {
-		v, _, ok := strip(v)
-		if !ok {
-			return
-		}
-		switch shapeOf(v.Type()) {
-		case record:
-			for _, m := range membersOf(v) {
-				visit(at.member(m.name), m.value)
-			}
-		case list:
-			for i := range v.Len() {
-				visit(at.element(i), v.Index(i))
-			}
-		case dictionary:
-			for _, key := range v.MapKeys() {
-				visit(at.key(key.String()), v.MapIndex(key))
-			}
-		case leaf:
-			out[at.path] = string(encode(v))
-		}
-	}
-	visit(place{}, reflect.ValueOf(document))
+	eachLeaf(document, func(at place, v reflect.Value) { out[at.path] = string(encode(v)) })
 	return out
 }
 

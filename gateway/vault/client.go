@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -102,10 +103,7 @@ func newClient(cfg Config) (*Client, error) {
 			return nil, fmt.Errorf("vault: %q is no name of a mount", mount)
 		}
 	}
-	c := &Client{kv: orDefault(cfg.KVMount, DefaultKVMount), transit: orDefault(cfg.TransitMount, DefaultTransitMount), timeout: cfg.Timeout, auth: cfg.Auth, observe: cfg.Observe, log: cfg.Logger}
-	if c.timeout == 0 {
-		c.timeout = DefaultTimeout
-	}
+	c := &Client{kv: cmp.Or(cfg.KVMount, DefaultKVMount), transit: cmp.Or(cfg.TransitMount, DefaultTransitMount), timeout: cmp.Or(cfg.Timeout, DefaultTimeout), auth: cfg.Auth, observe: cfg.Observe, log: cfg.Logger}
 	if c.observe == nil {
 		c.observe = func(Kind, time.Duration) {}
 	}

@@ -308,13 +308,13 @@ func TestTheKeeperRefreshesAndSaysWhatIsTheMatter(t *testing.T) {
 		var problem atomic.Pointer[Error]
 		rounds := 0
 		k := NewKeeper(0, slog.New(slog.NewTextHandler(&log, nil)),
-			Refresher{What: "one", Refresh: func(context.Context) error {
+			Refresher{Refresh: func(context.Context) error {
 				if e := problem.Load(); e != nil {
 					return e
 				}
 				return nil
 			}},
-			Refresher{What: "two", Refresh: func(context.Context) error { rounds++; return nil }},
+			Refresher{Refresh: func(context.Context) error { rounds++; return nil }},
 		)
 		if problem, confirmed := k.Health(); problem != "" || !confirmed.IsZero() {
 			t.Errorf("before the first round: %q, %s", problem, confirmed)

@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -71,11 +70,7 @@ func aead(secret []byte) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
+	return gcmOf(key)
 }
 
 // Seal encrypts plaintext under the current key, bound to the associated data: Open gives it

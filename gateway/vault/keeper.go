@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,8 +15,6 @@ const DefaultRefresh = 30 * time.Second
 
 // Refresher is one thing that is read from OpenBao anew.
 type Refresher struct {
-	// What names it in the log, such as "the Talos credentials".
-	What    string
 	Refresh func(context.Context) error
 	// Missed, where it is set, is told why Refresh was not tried: OpenBao was away before it.
 	Missed func(error)
@@ -36,13 +35,10 @@ type Keeper struct {
 // NewKeeper keeps what is given, in that order, reading it anew every so often; 0 takes
 // DefaultRefresh. log nil is silence.
 func NewKeeper(every time.Duration, log *slog.Logger, refreshers ...Refresher) *Keeper {
-	if every == 0 {
-		every = DefaultRefresh
-	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Keeper{every: every, refreshers: refreshers, log: log}
+	return &Keeper{every: cmp.Or(every, DefaultRefresh), refreshers: refreshers, log: log}
 }
 
 // Refresh reads everything once; the errors are joined, and name what could not be read.

@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -52,13 +53,13 @@ func (a AppRole) logIn(ctx context.Context, open opener) (*api.Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Logical().WriteWithContext(ctx, "auth/"+orDefault(a.Mount, "approle")+"/login", map[string]any{"role_id": role, "secret_id": secret})
+	return client.Logical().WriteWithContext(ctx, "auth/"+cmp.Or(a.Mount, "approle")+"/login", map[string]any{"role_id": role, "secret_id": secret})
 }
 
 func (a AppRole) revokes() bool { return true }
 
 // String names the method.
-func (a AppRole) String() string { return "AppRole at " + orDefault(a.Mount, "approle") }
+func (a AppRole) String() string { return "AppRole at " + cmp.Or(a.Mount, "approle") }
 
 // Kubernetes logs in by the pod's service account token, which is read at each login.
 type Kubernetes struct {
@@ -74,7 +75,7 @@ type Kubernetes struct {
 const ServiceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 func (k Kubernetes) logIn(ctx context.Context, open opener) (*api.Secret, error) {
-	token, err := readSecretFile(orDefault(k.TokenFile, ServiceAccountToken))
+	token, err := readSecretFile(cmp.Or(k.TokenFile, ServiceAccountToken))
 	if err != nil {
 		return nil, err
 	}
@@ -82,14 +83,14 @@ func (k Kubernetes) logIn(ctx context.Context, open opener) (*api.Secret, error)
 	if err != nil {
 		return nil, err
 	}
-	return client.Logical().WriteWithContext(ctx, "auth/"+orDefault(k.Mount, "kubernetes")+"/login", map[string]any{"role": k.Role, "jwt": token})
+	return client.Logical().WriteWithContext(ctx, "auth/"+cmp.Or(k.Mount, "kubernetes")+"/login", map[string]any{"role": k.Role, "jwt": token})
 }
 
 func (k Kubernetes) revokes() bool { return true }
 
 // String names the method and the role.
 func (k Kubernetes) String() string {
-	return "Kubernetes at " + orDefault(k.Mount, "kubernetes") + " as role " + k.Role
+	return "Kubernetes at " + cmp.Or(k.Mount, "kubernetes") + " as role " + k.Role
 }
 
 // TokenFile uses the token in a file that somebody else keeps fresh, such as OpenBao's agent.
@@ -233,11 +234,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
-}
-
-func orDefault(s, fallback string) string {
-	if s == "" {
-		return fallback
-	}
-	return s
 }

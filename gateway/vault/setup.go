@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -67,7 +68,7 @@ func OpenWithToken(cfg Config, token, source string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.auth = operators{orDefault(source, "the token given")}
+	c.auth = operators{cmp.Or(source, "the token given")}
 	if c.api, err = c.open(token); err != nil {
 		return nil, err
 	}

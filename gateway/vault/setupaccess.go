@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -50,7 +51,7 @@ func appRoleSteps(ctx context.Context, c *Client, cfg SetupConfig) ([]Step, erro
 	if cfg.AppRole == nil {
 		return nil, nil
 	}
-	mount := orDefault(cfg.AppRole.Mount, "approle")
+	mount := cmp.Or(cfg.AppRole.Mount, "approle")
 	method, err := methodStep(ctx, c, mount)
 	if err != nil {
 		return nil, err
