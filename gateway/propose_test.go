@@ -78,7 +78,11 @@ func TestAProposalThatIsRefused(t *testing.T) {
 		{"a side door", "olga", nil, nil, append(labelled("one"), "---\napiVersion: v1alpha1\nkind: SideroLinkConfig\napiUrl: grpc://192.0.2.1\n"...), "BW-CONFIG-011", codes.PermissionDenied},
 		{"a viewer", "vera", nil, nil, labelled("one"), "BW-ACT-003", codes.PermissionDenied},
 		{"somebody in no role", "mallory", nil, nil, labelled("one"), "BW-ACT-003", codes.PermissionDenied},
-		{"a revoked person", "olga", nil, func(t *testing.T, h *house) { h.revoke(t, "olga") }, labelled("one"), "BW-ACT-001", codes.PermissionDenied},
+		{"a revoked person", "olga", nil, func(t *testing.T, h *house) {
+			h.revoke(t, "olga")
+			// Before the gateway has heard of it, the law of applies refuses in its own words.
+			must(h.store.Refresh(context.Background(), 0))(t)
+		}, labelled("one"), "BW-ACT-001", codes.PermissionDenied},
 		{"a machine that is away", "olga", nil, func(_ *testing.T, h *house) { h.nodes["w1"].RefuseDials(true) }, labelled("one"), "BW-UPSTREAM-001", codes.Unavailable},
 		{"too many waiting", "olga", func(s *setup) { s.gateway = func(c *Config) { c.Changes.WaitingPerCaller = 1 } }, func(t *testing.T, h *house) {
 			_, _, err := h.submit(t, "olga", labelled("two"))
