@@ -22,6 +22,6 @@ with row as (
         change_id, attempt_id, epoch, authority_version, policy_revision, codes, instance, count, record)
     returning recorded_at, id, leaf
 ), waiting as (
-    insert into audit.unsequenced (recorded_at, id, source) select recorded_at, id, 'entry' from row
+    insert into audit.unsequenced (recorded_at, id, source, leaf) select recorded_at, id, 'entry', leaf from row
 )
 select id, recorded_at, leaf from row

@@ -7,6 +7,6 @@ with row as (
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, string_to_array($24, e'\x1f'), $25, $26, $27)
     returning recorded_at, id, leaf
 ), waiting as (
-    insert into audit.unsequenced (recorded_at, id, source) select recorded_at, id, 'entry' from row
+    insert into audit.unsequenced (recorded_at, id, source, leaf) select recorded_at, id, 'entry', leaf from row
 )
 select id, recorded_at, leaf from row

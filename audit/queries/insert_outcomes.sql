@@ -13,6 +13,6 @@ with row as (
         caller_issuer, caller_subject, duration_us, bytes_out, instance, record)
     returning recorded_at, id, leaf
 ), waiting as (
-    insert into audit.unsequenced (recorded_at, id, source) select recorded_at, id, 'outcome' from row
+    insert into audit.unsequenced (recorded_at, id, source, leaf) select recorded_at, id, 'outcome', leaf from row
 )
 select id, recorded_at, leaf from row
