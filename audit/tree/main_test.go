@@ -141,6 +141,7 @@ func held(t testing.TB, cfg Config) *session {
 // drain gives every row that is seen its place.
 func drain(t testing.TB, s *session) {
 	t.Helper()
+	s.nextLook = time.Time{}
 	for more := true; more; {
 		var err error
 		if more, err = s.sequence(t.Context()); err != nil {
