@@ -70,7 +70,10 @@ type decisionsListCmd struct {
 func (d *decisionsListCmd) filter() (audit.Filter, error) {
 	f := audit.Filter{
 		Machine: d.Machine, Cluster: d.Cluster, Subject: d.Subject, Issuer: d.Issuer, Class: d.Class, Verdict: audit.Verdict(d.Verdict),
-		Kind: audit.Kind(d.Kind), Code: d.Code, Digest: d.Digest, ChangeID: d.Change, Method: fullMethod(d.Method),
+		Kind: audit.Kind(d.Kind), Code: d.Code, ChangeID: d.Change, Method: fullMethod(d.Method),
+	}
+	if d.Digest != "" {
+		f.Digests = []string{d.Digest}
 	}
 	var errs [2]error
 	f.Since, errs[0] = momentOf("--from", d.From)
