@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -26,19 +25,26 @@ func (d *database) list(ctx context.Context, q question) ([]decision, string, er
 	if err != nil {
 		return nil, "", err
 	}
-	page := audit.Page{Limit: q.limit, After: after}
+	page := audit.Page{After: after}
 	if q.oldest {
 		page.Order = audit.OldestFirst
 	}
-	rows, next, err := d.reader.List(ctx, q.Filter, page)
-	if err != nil {
-		return nil, "", err
+	out := make([]decision, 0, q.limit)
+	for {
+		page.Limit = q.limit - len(out)
+		rows, next, err := d.reader.List(ctx, q.Filter, page)
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range rows {
+			out = append(out, viewDecision(&rows[i]))
+		}
+		// A page may be short, or empty, without being the last one: it looked through enough.
+		if next.IsZero() || len(out) >= q.limit {
+			return out, next.String(), d.addResources(ctx, out)
+		}
+		page.After = next
 	}
-	out := make([]decision, 0, len(rows))
-	for i := range rows {
-		out = append(out, viewDecision(&rows[i]))
-	}
-	return out, next.String(), d.addResources(ctx, out)
 }
 
 // addResources says of COSI calls which resource they named. It is in the facts alone.
@@ -105,21 +111,26 @@ func (d *database) show(ctx context.Context, id uuid.UUID) (*whole, error) {
 	return w, err
 }
 
-func (d *database) follow(ctx context.Context, after string, limit int) ([]decision, string, error) {
-	at, err := d.place(ctx, after, limit)
+func (d *database) follow(ctx context.Context, f audit.Filter, after string, limit int) ([]decision, string, bool, error) {
+	from, err := d.place(ctx, after, limit)
 	if err != nil {
-		return nil, "", err
+		return nil, "", false, err
 	}
-	rows, err := d.tree.rows(ctx, at, theEnd(), span{}, true, limit)
+	found, to, err := d.reader.InOrder(ctx, f, audit.OrderPage{After: audit.Place{Tree: from.tree, Index: from.index}, Limit: limit})
 	if err != nil {
-		return nil, "", err
+		return nil, "", false, away(err)
 	}
-	out := make([]decision, 0, len(rows))
-	for i := range rows {
-		out = append(out, viewRow(&rows[i]))
-		at = rows[i].place
+	out := make([]decision, 0, len(found))
+	for i := range found {
+		switch one := &found[i]; {
+		case one.Entry != nil:
+			out = append(out, viewDecision(one.Entry))
+		default:
+			out = append(out, decision{ID: one.ID.String(), Time: one.RecordedAt, Verdict: "missing", Codes: []string{}})
+		}
 	}
-	return out, at.String(), nil
+	next := place{to.Tree, to.Index}
+	return out, next.String(), next != from, d.addResources(ctx, out)
 }
 
 // place reads where a page of follow ended, or the id of a decision; with neither it is before
@@ -145,31 +156,3 @@ func (d *database) place(ctx context.Context, after string, limit int) (place, e
 
 // String is how follow names a place.
 func (p place) String() string { return fmt.Sprintf("%d.%d", p.tree, p.index) }
-
-// viewRow is a decision read from its record.
-func viewRow(r *row) decision {
-	e, err := audit.ParseEntry(r.record)
-	if err != nil {
-		return decision{ID: r.id.String(), Time: r.recordedAt, Verdict: "unreadable", Codes: []string{}}
-	}
-	one := viewEntry(&e, r.recordedAt)
-	one.Resource = resourceOf(r.record)
-	return one
-}
-
-// viewEntry is a decision as its record says it.
-func viewEntry(e *audit.Entry, recordedAt time.Time) decision {
-	one := decision{
-		ID: e.ID.String(), Time: recordedAt, Kind: string(e.Kind), Verdict: string(e.Verdict), Codes: e.Codes,
-		Issuer: e.Caller.Issuer, Subject: e.Caller.Subject, Client: e.ClientAddress, Machine: e.MachineName, Cluster: e.Cluster,
-		Method: e.Method, Class: e.Class, Mode: e.Mode, DryRun: e.DryRun, Digest: e.Digest, Base: e.Base, Persistent: e.Persistent,
-		Change: e.ChangeID, Revision: e.PolicyRevision, Count: e.Count,
-	}
-	if one.Codes == nil {
-		one.Codes = []string{}
-	}
-	if e.AttemptID != uuid.Nil {
-		one.Attempt = e.AttemptID.String()
-	}
-	return one
-}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"bronzeward/audit"
 	"bronzeward/cmd/bronzeward/ask"
 )
 
@@ -20,6 +21,6 @@ func (g *gateway) list(context.Context, question) ([]decision, string, error) {
 
 func (g *gateway) show(context.Context, uuid.UUID) (*whole, error) { return nil, errNotYet }
 
-func (g *gateway) follow(context.Context, string, int) ([]decision, string, error) {
-	return nil, "", errNotYet
+func (g *gateway) follow(context.Context, audit.Filter, string, int) ([]decision, string, bool, error) {
+	return nil, "", false, errNotYet
 }

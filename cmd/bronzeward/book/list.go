@@ -35,6 +35,8 @@ type filterFlags struct {
 	Kind    string `help:"Only this kind: rpc, http, policy or system."`
 	Code    string `help:"Only decisions with this reason, such as BW-MODE-001."`
 	Digest  string `help:"Only decisions about this configuration digest."`
+	File    string `placeholder:"FILE" help:"Only decisions about the configuration in this file, or - for standard input: a gateway is asked for its digests, under every key it keeps."`
+	Path    string `help:"Only decisions that change this path of the configuration, or something in it: machine.sysctls."`
 	Change  string `help:"Only decisions about this change."`
 	Attempt string `help:"Only the decision of this attempt."`
 	Since   string `help:"Only the last so much time, such as 24h, or from a time on, written like --from."`
@@ -45,7 +47,10 @@ type filterFlags struct {
 func (d *filterFlags) filter() (audit.Filter, error) {
 	f := audit.Filter{
 		Machine: d.Machine, Cluster: d.Cluster, Subject: d.Subject, Issuer: d.Issuer, Class: d.Class, Verdict: audit.Verdict(d.Verdict),
-		Kind: audit.Kind(d.Kind), Code: d.Code, Digest: d.Digest, ChangeID: d.Change, Method: fullMethod(d.Method),
+		Kind: audit.Kind(d.Kind), Code: d.Code, Path: d.Path, ChangeID: d.Change, Method: fullMethod(d.Method),
+	}
+	if d.Digest != "" {
+		f.Digests = []string{d.Digest}
 	}
 	if d.Since != "" && d.From != "" {
 		return f, cli.Usage(errors.New("--since and --from both say where to begin: give one"))

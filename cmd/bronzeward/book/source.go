@@ -34,8 +34,10 @@ type source interface {
 	list(ctx context.Context, q question) (page []decision, next string, err error)
 	// show gives one decision whole.
 	show(ctx context.Context, id uuid.UUID) (*whole, error)
-	// follow gives at most limit decisions behind one of them, in the order of the tree.
-	follow(ctx context.Context, after string, limit int) (page []decision, next string, err error)
+	// follow looks through at most limit rows behind a decision, or where a page before ended, in
+	// the order of the tree; with an empty after, behind all but the newest rows. next is where to
+	// go on, more whether that can be done at once.
+	follow(ctx context.Context, f audit.Filter, after string, limit int) (page []decision, next string, more bool, err error)
 }
 
 // open gives the source that is named, and what closes it.

@@ -17,6 +17,7 @@ const lookAgain = time.Second
 
 type tailCmd struct {
 	SourceFlags
+	filterFlags
 	Lines  int    `short:"n" default:"10" help:"Show so many of the newest decisions, up to 1000."`
 	Follow bool   `short:"f" help:"Go on with those to come, until interrupted."`
 	After  string `placeholder:"ID" help:"Show all behind this decision instead."`
@@ -28,8 +29,9 @@ func (*tailCmd) Formats() []string { return nil }
 // follower prints decisions in the order of the tree. The tree's order is final, so that what was
 // printed is never overtaken by a row that is committed later.
 type follower struct {
-	g     *cli.Globals
-	where source
+	g      *cli.Globals
+	where  source
+	filter audit.Filter
 	// at is where to go on, last the newest decision printed.
 	at, last string
 	page     int
@@ -50,21 +52,22 @@ func (t *tailCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error 
 			return err
 		}
 	}
+	wanted, err := t.filter()
+	if err != nil {
+		return err
+	}
 	where, done, err := t.open(ctx, g, from)
 	if err != nil {
 		return err
 	}
 	defer done()
-	f := &follower{g: g, where: where, at: t.After, last: t.After, page: t.Lines}
+	f := &follower{g: g, where: where, filter: wanted, at: t.After, last: t.After, page: t.Lines}
 	if t.After != "" {
 		f.page = audit.MaxLimit
 	}
-	if _, err := f.look(ctx); err != nil {
-		return err
-	}
-	f.page = audit.MaxLimit
 	for {
-		n, err := f.look(ctx)
+		more, err := f.look(ctx)
+		f.page = audit.MaxLimit
 		switch {
 		case ctx.Err() != nil:
 			return f.interrupted(ctx)
@@ -76,29 +79,24 @@ func (t *tailCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error 
 			f.away = false
 			fmt.Fprintln(g.ErrOut, "the book answers again")
 		}
-		if n == audit.MaxLimit {
-			continue // there is more at once
-		}
-		if !t.Follow {
+		switch {
+		case more:
+		case !t.Follow:
 			return nil
-		}
-		if !pause(ctx, g.Pause) {
+		case !pause(ctx, g.Pause):
 			return f.interrupted(ctx)
 		}
 	}
 }
 
-// look prints what is new and says how much that was.
-func (f *follower) look(ctx context.Context) (int, error) {
-	list, next, err := f.where.follow(ctx, f.at, f.page)
+// look prints what is new, and says whether there is more at once.
+func (f *follower) look(ctx context.Context) (more bool, err error) {
+	list, next, more, err := f.where.follow(ctx, f.filter, f.at, f.page)
 	if err != nil {
-		return 0, err
-	}
-	if err := f.print(list); err != nil {
-		return 0, err
+		return false, err
 	}
 	f.at = next
-	return len(list), nil
+	return more, f.print(list)
 }
 
 func (f *follower) print(list []decision) error {
