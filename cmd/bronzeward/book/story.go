@@ -110,7 +110,7 @@ func asked(e *audit.Entry, resource string) string {
 		text += " of " + resource
 	}
 	if e.Class != "" {
-		text += " (" + e.Class + ")"
+		text = strings.TrimSpace(text + " (" + e.Class + ")")
 	}
 	if e.Mode != "" {
 		text += ", mode " + e.Mode
@@ -156,7 +156,7 @@ func value(v any) string {
 // tellLaw says which rules said what, under which revision, or that none was asked.
 func tellLaw(w io.Writer, e *audit.Entry) {
 	switch {
-	case e.PolicyRevision == "" && len(e.Reasons) == 0:
+	case e.PolicyRevision == "" && len(e.Reasons) == 0 && len(e.Codes) == 0:
 		return
 	case e.PolicyRevision == "":
 		fmt.Fprintln(w, "\nwhy, with no law asked")
@@ -173,7 +173,11 @@ func tellLaw(w io.Writer, e *audit.Entry) {
 			fmt.Fprintf(w, "      said by %s\n", cli.OneLine(r.Rule))
 		}
 	}
-	if len(e.Reasons) == 0 {
+	switch {
+	case len(e.Reasons) > 0:
+	case len(e.Codes) > 0:
+		fmt.Fprintf(w, "  %s\n", cli.OneLine(strings.Join(e.Codes, ", ")))
+	default:
 		fmt.Fprintln(w, "  no rule had anything to say")
 	}
 }

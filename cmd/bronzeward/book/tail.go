@@ -65,25 +65,30 @@ func (t *tailCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error 
 	if t.After != "" {
 		f.page = audit.MaxLimit
 	}
+	return f.run(ctx, t.Follow)
+}
+
+// run prints what there is, and follows until ctx ends.
+func (f *follower) run(ctx context.Context, follow bool) error {
 	for {
 		more, err := f.look(ctx)
 		f.page = audit.MaxLimit
 		switch {
 		case ctx.Err() != nil:
 			return f.interrupted(ctx)
-		case err != nil && (!t.Follow || !cli.IsUnavailable(err)):
+		case err != nil && (!follow || !cli.IsUnavailable(err)):
 			return err
 		case err != nil:
 			f.sayAway(err)
 		case f.away:
 			f.away = false
-			fmt.Fprintln(g.ErrOut, "the book answers again")
+			fmt.Fprintln(f.g.ErrOut, "the book answers again")
 		}
 		switch {
 		case more:
-		case !t.Follow:
+		case !follow:
 			return nil
-		case !pause(ctx, g.Pause):
+		case !pause(ctx, f.g.Pause):
 			return f.interrupted(ctx)
 		}
 	}
