@@ -46,7 +46,7 @@ type treeWalk struct {
 	// until a tile differs: from then on both are known, and a checkpoint that agrees with one shows which is wrong.
 	leaves, stored edge
 	differ         bool
-	lastBad        *head // the largest checkpoint within this tile that agrees with neither
+	bad            []*head // checkpoints within this tile that agree with neither, in the order of size
 }
 
 // edge is a spine over tiles that may not be known, because leaves are not there.
@@ -164,9 +164,7 @@ func (w *treeWalk) compare(h *head) {
 		}
 	}
 	h.differs(known)
-	if w.lastBad == nil || h.size >= w.lastBad.size {
-		w.lastBad = h
-	}
+	w.bad = append(w.bad, h)
 }
 
 // rootOf is the root of the tiles on the spine and the leaves of the tile begun.
@@ -204,12 +202,12 @@ func (w *treeWalk) closeTile(ctx context.Context) error {
 			w.found.add(w.aboutTile(0, index, "the stored root of these leaves is not here"))
 		}
 		if want != nil && len(w.tile) > 0 {
-			w.bushes.add(&suspect{tree: w.tree.tree, begin: index * tileSize, leaves: w.tile, size: tileSize, want: *want})
+			w.bushes.add(&suspect{tree: w.tree.tree, begin: index * tileSize, leaves: w.tile, size: tileSize, want: *want, heads: w.bad, before: w.known()})
 		}
 	}
 	w.push(computed, whole, want)
 	full := w.tile
-	w.tile, w.holes, w.low, w.lastBad = make([]leaf, 0, tileSize), nil, spine{}, nil
+	w.tile, w.holes, w.low, w.bad = make([]leaf, 0, tileSize), nil, spine{}, nil
 	return w.emit(full)
 }
 
@@ -278,34 +276,38 @@ func (w *treeWalk) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var want *head
-	if last != nil && last.stored {
-		want = last
+	if last != nil {
 		w.found.add(Finding{
 			Kind: Leaf, Table: "leaves", Tree: w.tree.tree, Indexes: &[2]int64{size, last.size - 1}, Rows: last.size - size,
 			Text: "leaves with these places are not here, though a stored checkpoint covers them: the end was deleted",
 		})
-	} else if w.lastBad != nil {
-		want = w.lastBad
+		w.bad = append(w.bad, last)
 	}
 	if err := w.tiles.rest(ctx, w.found, w.aboutTile); err != nil {
 		return err
 	}
-	if begin := size / tileSize * tileSize; want != nil && len(w.tile) > 0 && want.size-begin <= tileSize {
-		before := &w.leaves
-		if w.leaves.unknown {
-			before = &w.stored
-		}
-		if !before.unknown {
+	if begin := size / tileSize * tileSize; len(w.bad) > 0 && len(w.tile) > 0 {
+		want := w.bad[len(w.bad)-1]
+		if before := w.known(); before != nil && want.size-begin <= tileSize {
 			for i := range w.tile {
 				w.tile[i].bad = true
 			}
-			spine := before.spine
-			w.bushes.add(&suspect{tree: w.tree.tree, begin: begin, leaves: w.tile, size: int(want.size - begin), want: want.root, before: &spine})
+			w.bushes.add(&suspect{tree: w.tree.tree, begin: begin, leaves: w.tile, size: int(want.size - begin), want: want.root, open: true, heads: w.bad, before: before})
 		}
 	}
 	if len(w.tile) > 0 {
 		return w.emit(w.tile)
+	}
+	return nil
+}
+
+// known are the tiles before this one, as far as they are known; as they were stored where leaves are not here.
+func (w *treeWalk) known() *spine {
+	for _, e := range []*edge{&w.leaves, &w.stored} {
+		if !e.unknown && (e == &w.leaves || w.differ) {
+			s := e.spine
+			return &s
+		}
 	}
 	return nil
 }

@@ -188,6 +188,9 @@ func (m *matcher) relieve(ctx context.Context) error {
 		}
 	}
 	if len(m.odd) > pendingLimit {
+		if err := m.lookUpRows(ctx); err != nil {
+			return err
+		}
 		return m.lookUpOdd(ctx)
 	}
 	return nil

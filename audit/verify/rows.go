@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -92,7 +93,8 @@ func (c chunk) where() string {
 type rowReader struct {
 	conn  *pgx.Conn
 	out   chan []row
-	begun func()
+	// counts are of entries and of outcomes read.
+	counts [2]*atomic.Int64
 
 	batch  []row
 	values []member
@@ -131,7 +133,11 @@ func (r *rowReader) row(ctx context.Context, t *table, fields [][]byte) error {
 	if beside, ok := hashOf(fields[columnLeaf]); !ok || beside != x.hash {
 		x.differs |= 1 << columnLeaf
 	}
-	r.begun()
+	if t == entries {
+		r.counts[0].Add(1)
+	} else {
+		r.counts[1].Add(1)
+	}
 	if r.batch == nil {
 		r.batch = make([]row, 0, rowBatch)
 	}
