@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -19,9 +21,9 @@ type changesApplyCmd struct {
 	requesterFlags
 }
 
-func (p *changesApplyCmd) Run(ctx context.Context, g *globals) error {
+func (p *changesApplyCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if (p.ID == "") == (p.Set == "") {
-		return usageError{errors.New("name one change by its id, or a set with --set")}
+		return cli.Usage(errors.New("name one change by its id, or a set with --set"))
 	}
 	if err := errors.Join(p.check(), p.checkRequester(p.Set)); err != nil {
 		return err
@@ -30,7 +32,7 @@ func (p *changesApplyCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	changes, err := a.toApply(ctx, p)
 	if err != nil {
 		return err
@@ -41,7 +43,7 @@ func (p *changesApplyCmd) Run(ctx context.Context, g *globals) error {
 // toApply is the change with this id, or the live ones of one requester in a set, oldest first.
 func (a *apiClient) toApply(ctx context.Context, p *changesApplyCmd) ([]api.Change, error) {
 	if p.Set == "" {
-		one, _, err := received[api.Change](a.GetChange(ctx, p.ID, nil))
+		one, _, err := ask.Received[api.Change](a.GetChange(ctx, p.ID, nil))
 		return []api.Change{one}, err
 	}
 	live, _, err := a.liveOfSet(ctx, p.Set)
@@ -52,7 +54,7 @@ func (a *apiClient) toApply(ctx context.Context, p *changesApplyCmd) ([]api.Chan
 		return nil, err
 	}
 	asked, others := p.narrow(live)
-	a.sayLeft("left alone", p.Set, others)
+	sayLeft(a.Globals, "left alone", p.Set, others)
 	return asked, nil
 }
 
@@ -69,7 +71,7 @@ func (a *apiClient) applyAll(ctx context.Context, changes []api.Change, wait wai
 		}
 	} else if asList { // one change by its id is the gateway's to refuse
 		if changes, waiting = apart(changes); len(changes) == 0 {
-			return notYetError{errors.New("nothing was applied: " + notApproved(waiting))}
+			return cli.NotYet(errors.New("nothing was applied: " + notApproved(waiting)))
 		}
 	}
 	done := []api.Application{}
@@ -89,7 +91,7 @@ func (a *apiClient) applyAll(ctx context.Context, changes []api.Change, wait wai
 	}
 	switch {
 	case len(waiting) > 0 && stopped == nil:
-		stopped = notYetError{errors.New("left alone, " + notApproved(waiting))}
+		stopped = cli.NotYet(errors.New("left alone, " + notApproved(waiting)))
 	case len(waiting) > 0:
 		stopped = fmt.Errorf("%w\nleft alone, %s", stopped, notApproved(waiting))
 	}
@@ -99,7 +101,7 @@ func (a *apiClient) applyAll(ctx context.Context, changes []api.Change, wait wai
 			value = done[0]
 		}
 		if asList || len(done) == 1 {
-			if err := a.print(value, nil, nil); err != nil {
+			if err := a.Print(value, nil, nil); err != nil {
 				return err
 			}
 		}
@@ -139,18 +141,18 @@ func (a *apiClient) applyOne(ctx context.Context, c *api.Change, waited bool) (*
 	one, err := a.apply(ctx, c, waited && c.State == api.ChangeStateSpent)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, notYetError{fmt.Errorf("interrupted while %s was applied to %s: what was begun goes on at the gateway\ntry: bronzeward changes show %s", c.ID, c.Machine, c.ID)}
+		return nil, cli.NotYet(fmt.Errorf("interrupted while %s was applied to %s: what was begun goes on at the gateway\ntry: bronzeward changes show %s", c.ID, c.Machine, c.ID))
 	case err != nil:
 		return nil, err
 	}
 	for _, w := range one.Warnings {
-		fmt.Fprintf(a.errOut, "warning: %s: %s\n", c.Machine, oneLine(w))
+		fmt.Fprintf(a.ErrOut, "warning: %s: %s\n", c.Machine, cli.OneLine(w))
 	}
 	if a.Output == "table" {
 		if one.Message != "" {
-			fmt.Fprintf(a.out, "%s: %s\n", c.Machine, strings.TrimRight(one.Message, "\n"))
+			fmt.Fprintf(a.Out, "%s: %s\n", c.Machine, strings.TrimRight(one.Message, "\n"))
 		}
-		fmt.Fprintf(a.out, "%s: attempt %s is %s\n", c.Machine, one.Attempt.ID, one.Attempt.State)
+		fmt.Fprintf(a.Out, "%s: attempt %s is %s\n", c.Machine, one.Attempt.ID, one.Attempt.State)
 	}
 	return &one, notCompleted(c, &one.Attempt)
 }
@@ -158,17 +160,17 @@ func (a *apiClient) applyOne(ctx context.Context, c *api.Change, waited bool) (*
 // apply sends a change, and waits for an attempt that is still open: its answer was lost on
 // the way, and the repetition found it running. One that was sent already is only looked at.
 func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one api.Application, err error) {
-	defer a.busy("applying %s to %s", c.ID, c.Machine)()
+	defer a.Busy("applying %s to %s", c.ID, c.Machine)()
 	if sent {
-		one.Attempt, _, err = received[api.Attempt](a.GetAttempt(ctx, c.AttemptID))
+		one.Attempt, _, err = ask.Received[api.Attempt](a.GetAttempt(ctx, c.AttemptID))
 		one.Warnings, one.Message = []string{}, "applied by "+person(one.Attempt.Caller)
 	} else {
-		one, _, err = received[api.Application](a.ApplyChange(ctx, c.ID, nil, api.Nothing{}))
+		one, _, err = ask.Received[api.Application](a.ApplyChange(ctx, c.ID, nil, api.Nothing{}))
 	}
 	if err != nil {
 		return one, err
 	}
-	every := a.pause
+	every := a.Pause
 	if every == 0 {
 		every = lookEveryAtLeast
 	}
@@ -180,7 +182,7 @@ func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one ap
 			return one, context.Cause(ctx)
 		case <-tick.C:
 		}
-		if one.Attempt, _, err = received[api.Attempt](a.GetAttempt(ctx, one.Attempt.ID)); err != nil {
+		if one.Attempt, _, err = ask.Received[api.Attempt](a.GetAttempt(ctx, one.Attempt.ID)); err != nil {
 			return one, err
 		}
 	}
@@ -191,7 +193,7 @@ func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one ap
 func notCompleted(c *api.Change, t *api.Attempt) error {
 	why := ""
 	if t.Reason != "" {
-		why = ": " + oneLine(t.Reason)
+		why = ": " + cli.OneLine(t.Reason)
 	}
 	switch t.State {
 	case api.AttemptStateCompleted:

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/ask"
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -16,21 +18,21 @@ type changesDiffCmd struct {
 	ID string `arg:"" help:"Change id, chg_…"`
 }
 
-func (d *changesDiffCmd) Run(ctx context.Context, g *globals) error {
+func (d *changesDiffCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := d.open(g)
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	diff, _, err := received[api.ChangeDiff](a.GetChangeDiff(ctx, d.ID))
+	defer a.Close()
+	diff, _, err := ask.Received[api.ChangeDiff](a.GetChangeDiff(ctx, d.ID))
 	if err != nil {
 		return err
 	}
 	if g.Output != "table" {
-		return g.print(diff, nil, nil)
+		return g.Print(diff, nil, nil)
 	}
-	fmt.Fprintf(g.out, "change %s, digest %s\n", diff.ID, diff.Digest)
-	showDiff(g.out, &diff)
+	fmt.Fprintf(g.Out, "change %s, digest %s\n", diff.ID, diff.Digest)
+	showDiff(g.Out, &diff)
 	return nil
 }
 
@@ -53,7 +55,7 @@ func showConfigChanges(w io.Writer, changes []api.ConfigChange) {
 		if c.Reboot {
 			reboot = "  (Talos asks for a reboot)"
 		}
-		fmt.Fprintf(w, "  %s %s: %s -> %s%s\n", ascii(c.Document), ascii(c.Path), configValue(c.Before), configValue(c.After), reboot)
+		fmt.Fprintf(w, "  %s %s: %s -> %s%s\n", cli.ASCII(c.Document), cli.ASCII(c.Path), configValue(c.Before), configValue(c.After), reboot)
 	}
 }
 
@@ -65,13 +67,13 @@ func configValue(v any) string {
 		return "(none)"
 	case string:
 		if strings.HasPrefix(v, "fp:") {
-			return ascii(v)
+			return cli.ASCII(v)
 		}
 		return strconv.QuoteToASCII(v)
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return ascii(fmt.Sprint(v))
+		return cli.ASCII(fmt.Sprint(v))
 	}
-	return ascii(string(raw))
+	return cli.ASCII(string(raw))
 }

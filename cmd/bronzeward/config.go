@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // Config is the configuration file, key by key. Relative paths are relative to the
@@ -173,7 +174,7 @@ func configPath(flag string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", usageError{fmt.Errorf("no configuration file: give --config or BRONZEWARD_CONFIG, or write one of %s", strings.Join(tried, ", "))}
+	return "", cli.Usage(fmt.Errorf("no configuration file: give --config or BRONZEWARD_CONFIG, or write one of %s", strings.Join(tried, ", ")))
 }
 
 // loadConfig reads and checks a configuration file; every problem is named at once,
@@ -185,7 +186,7 @@ func loadConfig(flag string) (*Config, error) {
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading the configuration: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("reading the configuration: %w", err))
 	}
 	cfg := &Config{folder: filepath.Dir(path)}
 	problems, readable := readYAML(raw, cfg)
@@ -197,9 +198,9 @@ func loadConfig(flag string) (*Config, error) {
 	case 0:
 		return cfg, nil
 	case 1:
-		return nil, usageError{fmt.Errorf("%s: %w", path, problems[0])}
+		return nil, cli.Usage(fmt.Errorf("%s: %w", path, problems[0]))
 	}
-	return nil, usageError{fmt.Errorf("%s: %d problems:\n%w", path, len(problems), errors.Join(problems...))}
+	return nil, cli.Usage(fmt.Errorf("%s: %d problems:\n%w", path, len(problems), errors.Join(problems...)))
 }
 
 // readYAML fills the configuration. The file is readable when what is wrong with it is
@@ -214,42 +215,15 @@ func readYAML(raw []byte, cfg *Config) (problems []error, readable bool) {
 	case err == nil:
 		return nil, true
 	case !errors.As(err, &many):
-		return []error{errors.New(inWords(err.Error()))}, false
+		return []error{errors.New(cli.YAMLProblem(err.Error()))}, false
 	}
 	for _, one := range many.Errors {
 		if one.Line == 0 { // about the file as a whole
-			return []error{errors.New(inWords(one.Err.Error()))}, false
+			return []error{errors.New(cli.YAMLProblem(one.Err.Error()))}, false
 		}
-		problems = append(problems, fmt.Errorf("line %d: %s", one.Line, inWords(one.Err.Error())))
+		problems = append(problems, fmt.Errorf("line %d: %s", one.Line, cli.YAMLProblem(one.Err.Error())))
 	}
 	return problems, true
-}
-
-var (
-	unknownKey = regexp.MustCompile(`^field (.*) not found in type`)
-	wrongType  = regexp.MustCompile(`^cannot construct !!\w+.* into (\S+)$`)
-)
-
-// inWords says a problem of the YAML library without Go's types, and without the value
-// that stands in the wrong place: it may be a password.
-func inWords(problem string) string {
-	if m := unknownKey.FindStringSubmatch(problem); m != nil {
-		return fmt.Sprintf("unknown key %q", m[1])
-	}
-	m := wrongType.FindStringSubmatch(problem)
-	switch {
-	case m == nil:
-		return strings.TrimPrefix(problem, "yaml: ")
-	case m[1] == "time.Duration":
-		return "this must be a duration, such as 30s"
-	case strings.HasPrefix(m[1], "[]"):
-		return "this must be a list"
-	case strings.HasPrefix(m[1], "main."):
-		return "this must be a map of keys"
-	case m[1] == "string":
-		return "this must be text"
-	}
-	return "this must be a number"
 }
 
 func (c *Config) withDefaults() {

@@ -3,13 +3,16 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+
+	"bronzeward/cmd/bronzeward/ask"
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // clientChange is what a login or a logout does to the client file.
 type clientChange struct {
 	path string
 	// clientFile is what is to be in it; an empty credential takes the old one away.
-	clientFile
+	ask.File
 	// ours is true for a file that a login wrote or named.
 	ours func(path string) bool
 	// take makes this the gateway and credential whatever they are now.
@@ -19,16 +22,16 @@ type clientChange struct {
 // merge edits the client file. Another gateway's, and a credential that no login wrote, stay
 // unless take is true: then left says what stays, and nothing changes.
 func (c clientChange) merge(old []byte) (fresh []byte, left string, err error) {
-	now, err := parseClientFile(old, c.path)
+	now, err := ask.ParseFile(old, c.path)
 	if err != nil {
 		return nil, "", err
 	}
 	file, err := readYAMLFile(old)
 	if err != nil {
-		return nil, "", usageError{fmt.Errorf("%s: %w", c.path, err)}
+		return nil, "", cli.Usage(fmt.Errorf("%s: %w", c.path, err))
 	}
 	at := now.Server
-	if read, err := serverURL(at); err == nil {
+	if read, err := ask.ServerURL(at); err == nil {
 		at = read
 	}
 	moves := at != "" && at != c.Server
@@ -63,13 +66,13 @@ func (c clientChange) merge(old []byte) (fresh []byte, left string, err error) {
 
 // forget takes a login's credential out of the client file; the gateway stays named.
 func (c clientChange) forget(old []byte) (fresh []byte, dropped bool, err error) {
-	now, err := parseClientFile(old, c.path)
+	now, err := ask.ParseFile(old, c.path)
 	if err != nil {
 		return nil, false, err
 	}
 	file, err := readYAMLFile(old)
 	if err != nil {
-		return nil, false, usageError{fmt.Errorf("%s: %w", c.path, err)}
+		return nil, false, cli.Usage(fmt.Errorf("%s: %w", c.path, err))
 	}
 	for key, named := range map[string]string{"certificate": now.Certificate, "key": now.Key, "token_file": now.TokenFile} {
 		if named != "" && c.ours(filepath.Clean(named)) {

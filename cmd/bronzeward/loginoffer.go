@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +13,8 @@ import (
 	"time"
 	"unicode"
 
+	"bronzeward/cmd/bronzeward/ask"
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -64,33 +64,13 @@ type noOfferError struct{ error }
 // mostOffered bounds each list of an offer.
 const mostOffered = 1000
 
-// ask sends a request with this credential, or none, and reads the answer as a T.
-func ask[T any](ctx context.Context, s *asker, method, path string, body any) (T, answer, error) {
-	var none T
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return none, answer{}, fmt.Errorf("asking %s: %w", s.settings.server, err)
-	}
-	if body == nil {
-		raw = nil
-	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.settings.server, "/")+path, bytes.NewReader(raw))
-	if err != nil {
-		return none, answer{}, usageError{fmt.Errorf("reading --server: %w", err)}
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	return received[T](s.Do(req))
-}
-
-// offer asks a gateway how to log in. What it names goes into files and addresses, so each
+// offerOf asks a gateway how to log in. What it names goes into files and addresses, so each
 // name must be one.
-func (s *asker) offer(ctx context.Context) (loginOffer, answer, error) {
-	o, said, err := ask[loginOffer](ctx, s, http.MethodGet, "/login", nil)
-	var p *problemError
+func offerOf(ctx context.Context, s *ask.Asker) (loginOffer, ask.Answer, error) {
+	o, said, err := ask.Request[loginOffer](ctx, s, http.MethodGet, "/login", nil)
+	var p *ask.ProblemError
 	if errors.As(err, &p) && (p.Status == http.StatusNotFound || p.Status == http.StatusUnauthorized) {
-		return o, said, noOfferError{fmt.Errorf("%s gives nobody a certificate (%s): it may be older than this program, or set up without a CA for people; a token is taken all the same, with --jwt FILE", s.settings.server, p.Code)}
+		return o, said, noOfferError{fmt.Errorf("%s gives nobody a certificate (%s): it may be older than this program, or set up without a CA for people; a token is taken all the same, with --jwt FILE", s.Settings.Server, p.Code)}
 	}
 	if err != nil {
 		return o, said, err
@@ -102,7 +82,7 @@ func (s *asker) offer(ctx context.Context) (loginOffer, answer, error) {
 	odd = odd || slices.ContainsFunc(o.Clusters, func(v string) bool { return !isName(v) })
 	odd = odd || slices.ContainsFunc(o.TalosEndpoints, func(v string) bool { return !isEndpoint(v) })
 	if odd {
-		return o, said, fmt.Errorf("%s says how to log in, and what it says is malformed; nothing was done", s.settings.server)
+		return o, said, fmt.Errorf("%s says how to log in, and what it says is malformed; nothing was done", s.Settings.Server)
 	}
 	return o, said, nil
 }
@@ -140,16 +120,16 @@ func (l *loginCmd) issuerOf(o loginOffer, server string) (loginIssuer, error) {
 	case len(fit) == 0 && l.Issuer != "": // one that the gateway does not name; it judges the token all the same
 		fit = []loginIssuer{{Issuer: l.Issuer, ClientID: l.ClientID}}
 	case len(fit) == 0:
-		return loginIssuer{}, usageError{fmt.Errorf("%s names no issuer to log in at: say --issuer URL and --client-id ID, or ask who runs it", server)}
+		return loginIssuer{}, cli.Usage(fmt.Errorf("%s names no issuer to log in at: say --issuer URL and --client-id ID, or ask who runs it", server))
 	case len(fit) > 1:
 		var names []string
 		for _, is := range fit {
-			names = append(names, "--issuer "+shellWord(is.Issuer))
+			names = append(names, "--issuer "+cli.ShellWord(is.Issuer))
 		}
-		return loginIssuer{}, usageError{fmt.Errorf("%s takes tokens of %d issuers: say which is yours\n  %s", server, len(fit), strings.Join(names, "\n  "))}
+		return loginIssuer{}, cli.Usage(fmt.Errorf("%s takes tokens of %d issuers: say which is yours\n  %s", server, len(fit), strings.Join(names, "\n  ")))
 	}
 	if fit[0].ClientID == "" {
-		return loginIssuer{}, usageError{fmt.Errorf("the client at the issuer %s is not known: say --client-id ID, or ask who runs %s", fit[0].Issuer, server)}
+		return loginIssuer{}, cli.Usage(fmt.Errorf("the client at the issuer %s is not known: say --client-id ID, or ask who runs %s", fit[0].Issuer, server))
 	}
 	return fit[0], nil
 }
@@ -158,7 +138,7 @@ func (l *loginCmd) issuerOf(o loginOffer, server string) (loginIssuer, error) {
 func (l *loginCmd) endpointsOf(o loginOffer, server string) ([]string, error) {
 	for _, one := range l.Endpoint {
 		if !isEndpoint(one) {
-			return nil, usageError{fmt.Errorf("--endpoint %q is not HOST or HOST:PORT", one)}
+			return nil, cli.Usage(fmt.Errorf("--endpoint %q is not HOST or HOST:PORT", one))
 		}
 	}
 	switch {
@@ -169,7 +149,7 @@ func (l *loginCmd) endpointsOf(o loginOffer, server string) ([]string, error) {
 	}
 	u, err := url.Parse(server)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading --server: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("reading --server: %w", err))
 	}
 	return []string{net.JoinHostPort(u.Hostname(), "50000")}, nil
 }
@@ -179,12 +159,12 @@ func (l *loginCmd) endpointsOf(o loginOffer, server string) ([]string, error) {
 func (l *loginCmd) contextsOf(clusters, endpoints []string, ca []byte) ([]talosContext, error) {
 	if l.Cluster != "" {
 		if len(clusters) > 0 && !slices.Contains(clusters, l.Cluster) {
-			return nil, usageError{fmt.Errorf("the gateway has no cluster %q; it has %s", l.Cluster, strings.Join(clusters, ", "))}
+			return nil, cli.Usage(fmt.Errorf("the gateway has no cluster %q; it has %s", l.Cluster, strings.Join(clusters, ", ")))
 		}
 		clusters = []string{l.Cluster}
 	}
 	if l.Context != "" && len(clusters) > 1 {
-		return nil, usageError{fmt.Errorf("--context names one context, and the gateway has %d clusters (%s): say --cluster NAME too", len(clusters), strings.Join(clusters, ", "))}
+		return nil, cli.Usage(fmt.Errorf("--context names one context, and the gateway has %d clusters (%s): say --cluster NAME too", len(clusters), strings.Join(clusters, ", ")))
 	}
 	if len(clusters) == 0 {
 		clusters = []string{""}
@@ -199,7 +179,7 @@ func (l *loginCmd) contextsOf(clusters, endpoints []string, ca []byte) ([]talosC
 			name = "bronzeward"
 		}
 		if !isName(name) {
-			return nil, usageError{fmt.Errorf("--context %q is not a name", name)}
+			return nil, cli.Usage(fmt.Errorf("--context %q is not a name", name))
 		}
 		if !slices.ContainsFunc(out, func(c talosContext) bool { return c.name == name }) {
 			out = append(out, talosContext{name: name, cluster: cluster, endpoints: endpoints, ca: ca})
