@@ -96,19 +96,20 @@ func (f *findings) add(x Finding) {
 	}
 }
 
-// take removes the kept findings of a kind that match, and gives them.
-func (f *findings) take(kind Kind, match func(*Finding) bool) []Finding {
+// take takes back the findings of a kind that match, and gives them. If none was kept, beyond says how many were told
+// beyond the limit.
+func (f *findings) take(kind Kind, beyond int64, match func(*Finding) bool) []Finding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var taken []Finding
 	f.kept[kind] = slices.DeleteFunc(f.kept[kind], func(x Finding) bool {
-		if !match(&x) {
-			return false
+		if match(&x) {
+			taken = append(taken, x)
+			return true
 		}
-		taken = append(taken, x)
-		f.counts[kind]--
-		return true
+		return false
 	})
+	f.counts[kind] -= max(int64(len(taken)), beyond)
 	return taken
 }
 

@@ -23,6 +23,7 @@ type head struct {
 	name   string // of a kept file
 	reader *headReader
 	signed time.Time
+	told   bool // that it differs
 }
 
 // agrees is called when the leaves give the root.
@@ -43,11 +44,13 @@ func (h *head) differs(known bool) {
 		f.Text = "the book was forked: the leaves that the kept checkpoint covers are not those it was signed over"
 	}
 	if known {
+		h.told = true
 		h.reader.found.add(f)
 		return
 	}
 	h.reader.unknown++
 	if !h.stored { // the auditor asked for this one
+		h.told = true
 		f.Text = "the kept checkpoint cannot be compared: leaves that it covers are not here"
 		h.reader.found.add(f)
 	}

@@ -123,14 +123,14 @@ func (x *suspect) right(root hash) bool {
 // solve notes that these are the leaves that were signed, and takes back what was told because of the others.
 func (s *suspects) solve(x *suspect, leaves []hash) {
 	x.solved = true
-	if !x.open {
-		s.found.take(Tile, func(f *Finding) bool {
+	if !x.open && len(x.leaves) == tileSize {
+		s.found.take(Tile, 1, func(f *Finding) bool {
 			return f.Tree == x.tree && *f.Indexes == [2]int64{x.begin, x.begin + tileSize - 1} && f.Differs != nil
 		})
 	}
 	for _, h := range x.heads {
 		n := h.size - x.begin
-		if x.before == nil || n < 1 || n > int64(len(leaves)) {
+		if !h.told || x.before == nil || n < 1 || n > int64(len(leaves)) {
 			continue
 		}
 		tail := newBush(leaves[:n]).root()
@@ -141,7 +141,7 @@ func (s *suspects) solve(x *suspect, leaves []hash) {
 		if !h.stored {
 			kind, name = Forked, h.name
 		}
-		s.found.take(kind, func(f *Finding) bool {
+		s.found.take(kind, 1, func(f *Finding) bool {
 			return f.Tree == x.tree && f.Table == name && f.Indexes != nil && f.Indexes[1] == h.size-1 && slices.Equal(f.Differs, []string{"root"})
 		})
 	}
@@ -168,11 +168,15 @@ func (s *suspects) replace(x *suspect, places []*leaf) bool {
 			continue
 		}
 		for _, i := range try {
-			for _, f := range s.found.take(Changed, func(f *Finding) bool { return f.Tree == x.tree && *f.Indexes == *at(x.begin + int64(i)) }) {
-				f.Kind, f.Table, f.Differs = Leaf, "leaves", []string{"leaf"}
-				f.Text = "the leaf was replaced: the one that the row gives is the one that was signed"
-				s.found.add(f)
+			l := places[i]
+			taken := s.found.take(Changed, 1, func(f *Finding) bool { return f.Tree == x.tree && *f.Indexes == *at(l.index) })
+			f := Finding{Tree: x.tree, Indexes: at(l.index), ID: l.id, RecordedAt: moment(l.at)}
+			if len(taken) > 0 {
+				f = taken[0]
 			}
+			f.Kind, f.Table, f.Differs = Leaf, "leaves", []string{"leaf"}
+			f.Text = "the leaf was replaced: the one that the row gives is the one that was signed"
+			s.found.add(f)
 		}
 		s.solve(x, leaves)
 		return true
@@ -208,11 +212,21 @@ func (s *suspects) fill(x *suspect, places []*leaf) {
 		if !x.right(newBush(leaves).root()) {
 			continue
 		}
-		s.found.take(Leaf, func(f *Finding) bool {
+		gaps := s.found.take(Leaf, 0, func(f *Finding) bool {
 			return f.Tree == x.tree && f.ID == uuid.Nil && f.Indexes[0] >= x.begin && f.Indexes[1] < x.begin+int64(x.size)
 		})
+		told := int64(0)
+		for _, g := range gaps {
+			told += g.Rows
+		}
+		if told != int64(len(holes)) { // a gap that begins before or ends after the tile is told as a whole
+			for _, g := range gaps {
+				s.found.add(g)
+			}
+			return
+		}
 		for k, i := range holes {
-			s.found.take(Inserted, func(f *Finding) bool { return f.ID == try[k].id })
+			s.found.take(Inserted, 1, func(f *Finding) bool { return f.ID == try[k].id })
 			s.found.add(Finding{
 				Kind: Leaf, Table: "leaves", ID: try[k].id, RecordedAt: moment(try[k].at), Tree: x.tree, Indexes: at(x.begin + int64(i)),
 				Text: "the leaf was deleted: the one that the row gives is the one that was signed",

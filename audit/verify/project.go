@@ -143,7 +143,7 @@ func (t *table) differences(fields [][]byte, values []member) uint32 {
 	clear(values)
 	differs := uint32(0)
 	if !scan(fields[columnRecord], t.members, values) {
-		differs = badRecord
+		return badRecord // what it says is not to be told
 	}
 	for i, c := range t.columns {
 		ok := true

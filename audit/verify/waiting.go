@@ -76,12 +76,13 @@ func eachWaiting(rows pgx.Rows, call func(time.Time, uuid.UUID, string, int32, i
 // tooLong tells of rows that have no leaf a minute after they were recorded. conn is outside of the snapshot: a row that
 // gets its leaf within a few seconds is none of them.
 func tooLong(ctx context.Context, conn *pgx.Conn, now int64, found *findings) error {
+	const old = " from audit.unsequenced u where recorded_at < $1 and not exists (select from audit.leaves l where l.id = u.id)"
 	limit := time.UnixMicro(now).Add(-time.Minute)
 	ticker := time.NewTicker(patience / 12)
 	defer ticker.Stop()
 	for begun := time.Now(); ; {
 		var any bool
-		if err := conn.QueryRow(ctx, "select exists (select from audit.unsequenced where recorded_at < $1)", limit).Scan(&any); err != nil {
+		if err := conn.QueryRow(ctx, "select exists (select"+old+")", limit).Scan(&any); err != nil {
 			return fmt.Errorf("reading audit.unsequenced: %w", cause(err))
 		}
 		if !any {
@@ -96,7 +97,7 @@ func tooLong(ctx context.Context, conn *pgx.Conn, now int64, found *findings) er
 		case <-ticker.C:
 		}
 	}
-	rows, err := conn.Query(ctx, "select recorded_at, id, source, 0::int, -1::bigint from audit.unsequenced where recorded_at < $1 order by recorded_at", limit)
+	rows, err := conn.Query(ctx, "select recorded_at, id, source, 0::int, -1::bigint"+old+" order by recorded_at", limit)
 	if err == nil {
 		err = eachWaiting(rows, func(recorded time.Time, id uuid.UUID, table string, _ int32, _ int64) {
 			found.add(Finding{
