@@ -69,6 +69,9 @@ func column(s string) *string {
 	if s == "" {
 		return nil
 	}
-	s = cut(s, maxColumn)
+	s = Projected(s)
 	return &s
 }
+
+// Projected is what a column holds of a string of the record: at most 512 bytes, with a mark when it was cut.
+func Projected(s string) string { return cut(s, maxColumn) }

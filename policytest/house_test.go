@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"policy":                    {},
 	"audit":                     {"policy"},
 	"audit/tree":                {"audit"},
+	"audit/verify":              {"audit", "audit/tree"},
 	"policytest":                {"policy"},
 	"gateway/control":           {"audit", "policy"},
 	"gateway/identity":          {"policy"},
@@ -45,7 +46,7 @@ var mayImport = map[string][]string{
 // doors says which rooms may import a large dependency, by the beginning of its path.
 var doors = map[string][]string{
 	"github.com/open-policy-agent/opa":          {"policy", "policytest"},
-	"github.com/jackc/pgx":                      {"audit", "audit/tree", "gateway/control", "cmd/bronzeward", "cmd/bronzeward/book"},
+	"github.com/jackc/pgx":                      {"audit", "audit/tree", "audit/verify", "gateway/control", "cmd/bronzeward", "cmd/bronzeward/book"},
 	"github.com/jackc/tern":                     {"audit", "gateway/control", "cmd/bronzeward"},
 	"github.com/siderolabs/talos/pkg/machinery": {"gateway", "gateway/facts", "gateway/upstream"},
 	"github.com/siderolabs/grpc-proxy":          {"gateway", "gateway/facts", "gateway/upstream"},
