@@ -738,6 +738,9 @@ type Kind string
 // Labels defines model for Labels.
 type Labels map[string]string
 
+// LeafHash defines model for LeafHash.
+type LeafHash = string
+
 // Login defines model for Login.
 type Login struct {
 	Issuers []LoginIssuer `json:"issuers"`
@@ -1417,6 +1420,7 @@ func (a Readiness) MarshalJSON() ([]byte, error) {
 
 type CapturedChangeResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 type CapturedChangeJSONResponse struct {
@@ -1427,6 +1431,7 @@ type CapturedChangeJSONResponse struct {
 
 type EndedChangeResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 type EndedChangeJSONResponse struct {
@@ -1446,6 +1451,7 @@ type LimitedApplicationProblemPlusJSONResponse struct {
 
 type NotModifiedResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 type NotModifiedResponse struct {
@@ -1454,6 +1460,7 @@ type NotModifiedResponse struct {
 
 type OneAttemptResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 type OneAttemptJSONResponse struct {
@@ -1464,6 +1471,7 @@ type OneAttemptJSONResponse struct {
 
 type OneMachineResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 type OneMachineJSONResponse struct {
 	Body Machine
@@ -1473,6 +1481,7 @@ type OneMachineJSONResponse struct {
 
 type RefusedResponseHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -1484,6 +1493,7 @@ type RefusedApplicationProblemPlusJSONResponse struct {
 
 type SameChangeResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 type SameChangeJSONResponse struct {
@@ -1504,6 +1514,7 @@ type RevokeApprovalResponseObject interface {
 
 type RevokeApproval200ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -1520,6 +1531,7 @@ func (response RevokeApproval200JSONResponse) VisitRevokeApprovalResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -1544,6 +1556,9 @@ func (response RevokeApprovaldefaultApplicationProblemPlusJSONResponse) VisitRev
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -1565,6 +1580,7 @@ type ListAttemptsResponseObject interface {
 
 type ListAttempts200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListAttempts200JSONResponse struct {
@@ -1580,6 +1596,7 @@ func (response ListAttempts200JSONResponse) VisitListAttemptsResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1600,6 +1617,9 @@ func (response ListAttemptsdefaultApplicationProblemPlusJSONResponse) VisitListA
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -1630,6 +1650,7 @@ func (response GetAttempt200JSONResponse) VisitGetAttemptResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -1653,6 +1674,9 @@ func (response GetAttemptdefaultApplicationProblemPlusJSONResponse) VisitGetAtte
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -1685,6 +1709,7 @@ func (response AccountAttempt200JSONResponse) VisitAccountAttemptResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -1709,6 +1734,9 @@ func (response AccountAttemptdefaultApplicationProblemPlusJSONResponse) VisitAcc
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -1731,6 +1759,7 @@ type IssueCertificateResponseObject interface {
 
 type IssueCertificate201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -1747,6 +1776,7 @@ func (response IssueCertificate201JSONResponse) VisitIssueCertificateResponse(w 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -1771,6 +1801,9 @@ func (response IssueCertificatedefaultApplicationProblemPlusJSONResponse) VisitI
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -1792,6 +1825,7 @@ type ListChangesResponseObject interface {
 
 type ListChanges200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
@@ -1808,6 +1842,7 @@ func (response ListChanges200JSONResponse) VisitListChangesResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -1818,6 +1853,7 @@ type ListChanges304Response = NotModifiedResponse
 
 func (response ListChanges304Response) VisitListChangesResponse(w http.ResponseWriter) error {
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(304)
 	return nil
@@ -1838,6 +1874,9 @@ func (response ListChangesdefaultApplicationProblemPlusJSONResponse) VisitListCh
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -1869,6 +1908,7 @@ func (response SubmitChange200JSONResponse) VisitSubmitChangeResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -1887,6 +1927,7 @@ func (response SubmitChange201JSONResponse) VisitSubmitChangeResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -1911,6 +1952,9 @@ func (response SubmitChangedefaultApplicationProblemPlusJSONResponse) VisitSubmi
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -1933,6 +1977,7 @@ type GetChangeResponseObject interface {
 
 type GetChange200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
@@ -1949,6 +1994,7 @@ func (response GetChange200JSONResponse) VisitGetChangeResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -1959,6 +2005,7 @@ type GetChange304Response = NotModifiedResponse
 
 func (response GetChange304Response) VisitGetChangeResponse(w http.ResponseWriter) error {
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(304)
 	return nil
@@ -1979,6 +2026,9 @@ func (response GetChangedefaultApplicationProblemPlusJSONResponse) VisitGetChang
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2003,6 +2053,7 @@ type ApplyChangeResponseObject interface {
 
 type ApplyChange201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2019,6 +2070,7 @@ func (response ApplyChange201JSONResponse) VisitApplyChangeResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2043,6 +2095,9 @@ func (response ApplyChangedefaultApplicationProblemPlusJSONResponse) VisitApplyC
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2066,6 +2121,7 @@ type ApproveChangeResponseObject interface {
 
 type ApproveChange201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2082,6 +2138,7 @@ func (response ApproveChange201JSONResponse) VisitApproveChangeResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2105,6 +2162,9 @@ func (response ApproveChangedefaultApplicationProblemPlusJSONResponse) VisitAppr
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2137,6 +2197,7 @@ func (response CancelChange200JSONResponse) VisitCancelChangeResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2161,6 +2222,9 @@ func (response CancelChangedefaultApplicationProblemPlusJSONResponse) VisitCance
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2182,6 +2246,7 @@ type GetChangeDiffResponseObject interface {
 
 type GetChangeDiff200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type GetChangeDiff200JSONResponse struct {
@@ -2197,6 +2262,7 @@ func (response GetChangeDiff200JSONResponse) VisitGetChangeDiffResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2217,6 +2283,9 @@ func (response GetChangeDiffdefaultApplicationProblemPlusJSONResponse) VisitGetC
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2249,6 +2318,7 @@ func (response RejectChange200JSONResponse) VisitRejectChangeResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2273,6 +2343,9 @@ func (response RejectChangedefaultApplicationProblemPlusJSONResponse) VisitRejec
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2293,6 +2366,7 @@ type ListDigestKeysResponseObject interface {
 
 type ListDigestKeys200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListDigestKeys200JSONResponse struct {
@@ -2308,6 +2382,7 @@ func (response ListDigestKeys200JSONResponse) VisitListDigestKeysResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2328,6 +2403,9 @@ func (response ListDigestKeysdefaultApplicationProblemPlusJSONResponse) VisitLis
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2351,6 +2429,7 @@ type AddDigestKeyResponseObject interface {
 
 type AddDigestKey201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2367,6 +2446,7 @@ func (response AddDigestKey201JSONResponse) VisitAddDigestKeyResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2391,6 +2471,9 @@ func (response AddDigestKeydefaultApplicationProblemPlusJSONResponse) VisitAddDi
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2413,6 +2496,7 @@ type ComputeDigestResponseObject interface {
 
 type ComputeDigest201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2429,6 +2513,7 @@ func (response ComputeDigest201JSONResponse) VisitComputeDigestResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2452,6 +2537,9 @@ func (response ComputeDigestdefaultApplicationProblemPlusJSONResponse) VisitComp
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2495,6 +2583,7 @@ type ListIdentityRevocationsResponseObject interface {
 
 type ListIdentityRevocations200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListIdentityRevocations200JSONResponse struct {
@@ -2510,6 +2599,7 @@ func (response ListIdentityRevocations200JSONResponse) VisitListIdentityRevocati
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2530,6 +2620,9 @@ func (response ListIdentityRevocationsdefaultApplicationProblemPlusJSONResponse)
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2553,6 +2646,7 @@ type RevokeIdentityResponseObject interface {
 
 type RevokeIdentity201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2569,6 +2663,7 @@ func (response RevokeIdentity201JSONResponse) VisitRevokeIdentityResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2592,6 +2687,9 @@ func (response RevokeIdentitydefaultApplicationProblemPlusJSONResponse) VisitRev
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2654,6 +2752,7 @@ type ListMachinesResponseObject interface {
 
 type ListMachines200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListMachines200JSONResponse struct {
@@ -2669,6 +2768,7 @@ func (response ListMachines200JSONResponse) VisitListMachinesResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2689,6 +2789,9 @@ func (response ListMachinesdefaultApplicationProblemPlusJSONResponse) VisitListM
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2712,6 +2815,7 @@ type AddMachinesResponseObject interface {
 
 type AddMachines201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2728,6 +2832,7 @@ func (response AddMachines201JSONResponse) VisitAddMachinesResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2751,6 +2856,9 @@ func (response AddMachinesdefaultApplicationProblemPlusJSONResponse) VisitAddMac
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2781,6 +2889,7 @@ func (response GetMachine200JSONResponse) VisitGetMachineResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2801,6 +2910,9 @@ func (response GetMachinedefaultApplicationProblemPlusJSONResponse) VisitGetMach
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2832,6 +2944,7 @@ func (response UpdateMachine200JSONResponse) VisitUpdateMachineResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2852,6 +2965,9 @@ func (response UpdateMachinedefaultApplicationProblemPlusJSONResponse) VisitUpda
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2876,6 +2992,7 @@ type ObserveMachineResponseObject interface {
 
 type ObserveMachine201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2892,6 +3009,7 @@ func (response ObserveMachine201JSONResponse) VisitObserveMachineResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2916,6 +3034,9 @@ func (response ObserveMachinedefaultApplicationProblemPlusJSONResponse) VisitObs
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2939,6 +3060,7 @@ type PinMachineResponseObject interface {
 
 type PinMachine201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2955,6 +3077,7 @@ func (response PinMachine201JSONResponse) VisitPinMachineResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2979,6 +3102,9 @@ func (response PinMachinedefaultApplicationProblemPlusJSONResponse) VisitPinMach
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -3001,6 +3127,7 @@ type ListTimelineResponseObject interface {
 
 type ListTimeline200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListTimeline200JSONResponse struct {
@@ -3016,6 +3143,7 @@ func (response ListTimeline200JSONResponse) VisitListTimelineResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3036,6 +3164,9 @@ func (response ListTimelinedefaultApplicationProblemPlusJSONResponse) VisitListT
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3095,6 +3226,7 @@ type ListNoticesResponseObject interface {
 
 type ListNotices200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListNotices200JSONResponse struct {
@@ -3110,6 +3242,7 @@ func (response ListNotices200JSONResponse) VisitListNoticesResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3130,6 +3263,9 @@ func (response ListNoticesdefaultApplicationProblemPlusJSONResponse) VisitListNo
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3232,6 +3368,7 @@ type WhoamiResponseObject interface {
 
 type Whoami200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type Whoami200JSONResponse struct {
@@ -3247,6 +3384,7 @@ func (response Whoami200JSONResponse) VisitWhoamiResponse(w http.ResponseWriter)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3267,6 +3405,9 @@ func (response WhoamidefaultApplicationProblemPlusJSONResponse) VisitWhoamiRespo
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))

@@ -3273,12 +3273,14 @@ type ClientWithResponsesInterface interface {
 // RevokeApprovalResponse200Headers the declared response headers of an HTTP 200 response for RevokeApproval
 type RevokeApprovalResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // RevokeApprovalResponseDefaultHeaders the declared response headers of an HTTP default response for RevokeApproval
 type RevokeApprovalResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3338,11 +3340,13 @@ func (r RevokeApprovalResponse) ContentType() string {
 // ListAttemptsResponse200Headers the declared response headers of an HTTP 200 response for ListAttempts
 type ListAttemptsResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListAttemptsResponseDefaultHeaders the declared response headers of an HTTP default response for ListAttempts
 type ListAttemptsResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3402,12 +3406,14 @@ func (r ListAttemptsResponse) ContentType() string {
 // GetAttemptResponse200Headers the declared response headers of an HTTP 200 response for GetAttempt
 type GetAttemptResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // GetAttemptResponseDefaultHeaders the declared response headers of an HTTP default response for GetAttempt
 type GetAttemptResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3467,12 +3473,14 @@ func (r GetAttemptResponse) ContentType() string {
 // AccountAttemptResponse200Headers the declared response headers of an HTTP 200 response for AccountAttempt
 type AccountAttemptResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // AccountAttemptResponseDefaultHeaders the declared response headers of an HTTP default response for AccountAttempt
 type AccountAttemptResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3532,12 +3540,14 @@ func (r AccountAttemptResponse) ContentType() string {
 // IssueCertificateResponse201Headers the declared response headers of an HTTP 201 response for IssueCertificate
 type IssueCertificateResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // IssueCertificateResponseDefaultHeaders the declared response headers of an HTTP default response for IssueCertificate
 type IssueCertificateResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3597,18 +3607,21 @@ func (r IssueCertificateResponse) ContentType() string {
 // ListChangesResponse200Headers the declared response headers of an HTTP 200 response for ListChanges
 type ListChangesResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
 // ListChangesResponse304Headers the declared response headers of an HTTP 304 response for ListChanges
 type ListChangesResponse304Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
 // ListChangesResponseDefaultHeaders the declared response headers of an HTTP default response for ListChanges
 type ListChangesResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3670,18 +3683,21 @@ func (r ListChangesResponse) ContentType() string {
 // SubmitChangeResponse200Headers the declared response headers of an HTTP 200 response for SubmitChange
 type SubmitChangeResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // SubmitChangeResponse201Headers the declared response headers of an HTTP 201 response for SubmitChange
 type SubmitChangeResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // SubmitChangeResponseDefaultHeaders the declared response headers of an HTTP default response for SubmitChange
 type SubmitChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3750,18 +3766,21 @@ func (r SubmitChangeResponse) ContentType() string {
 // GetChangeResponse200Headers the declared response headers of an HTTP 200 response for GetChange
 type GetChangeResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
 // GetChangeResponse304Headers the declared response headers of an HTTP 304 response for GetChange
 type GetChangeResponse304Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
 // GetChangeResponseDefaultHeaders the declared response headers of an HTTP default response for GetChange
 type GetChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3823,12 +3842,14 @@ func (r GetChangeResponse) ContentType() string {
 // ApplyChangeResponse201Headers the declared response headers of an HTTP 201 response for ApplyChange
 type ApplyChangeResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // ApplyChangeResponseDefaultHeaders the declared response headers of an HTTP default response for ApplyChange
 type ApplyChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3888,12 +3909,14 @@ func (r ApplyChangeResponse) ContentType() string {
 // ApproveChangeResponse201Headers the declared response headers of an HTTP 201 response for ApproveChange
 type ApproveChangeResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // ApproveChangeResponseDefaultHeaders the declared response headers of an HTTP default response for ApproveChange
 type ApproveChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3953,12 +3976,14 @@ func (r ApproveChangeResponse) ContentType() string {
 // CancelChangeResponse200Headers the declared response headers of an HTTP 200 response for CancelChange
 type CancelChangeResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // CancelChangeResponseDefaultHeaders the declared response headers of an HTTP default response for CancelChange
 type CancelChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4018,11 +4043,13 @@ func (r CancelChangeResponse) ContentType() string {
 // GetChangeDiffResponse200Headers the declared response headers of an HTTP 200 response for GetChangeDiff
 type GetChangeDiffResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // GetChangeDiffResponseDefaultHeaders the declared response headers of an HTTP default response for GetChangeDiff
 type GetChangeDiffResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4082,12 +4109,14 @@ func (r GetChangeDiffResponse) ContentType() string {
 // RejectChangeResponse200Headers the declared response headers of an HTTP 200 response for RejectChange
 type RejectChangeResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // RejectChangeResponseDefaultHeaders the declared response headers of an HTTP default response for RejectChange
 type RejectChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4147,11 +4176,13 @@ func (r RejectChangeResponse) ContentType() string {
 // ListDigestKeysResponse200Headers the declared response headers of an HTTP 200 response for ListDigestKeys
 type ListDigestKeysResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListDigestKeysResponseDefaultHeaders the declared response headers of an HTTP default response for ListDigestKeys
 type ListDigestKeysResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4211,12 +4242,14 @@ func (r ListDigestKeysResponse) ContentType() string {
 // AddDigestKeyResponse201Headers the declared response headers of an HTTP 201 response for AddDigestKey
 type AddDigestKeyResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // AddDigestKeyResponseDefaultHeaders the declared response headers of an HTTP default response for AddDigestKey
 type AddDigestKeyResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4276,12 +4309,14 @@ func (r AddDigestKeyResponse) ContentType() string {
 // ComputeDigestResponse201Headers the declared response headers of an HTTP 201 response for ComputeDigest
 type ComputeDigestResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // ComputeDigestResponseDefaultHeaders the declared response headers of an HTTP default response for ComputeDigest
 type ComputeDigestResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4382,11 +4417,13 @@ func (r HealthzResponse) ContentType() string {
 // ListIdentityRevocationsResponse200Headers the declared response headers of an HTTP 200 response for ListIdentityRevocations
 type ListIdentityRevocationsResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListIdentityRevocationsResponseDefaultHeaders the declared response headers of an HTTP default response for ListIdentityRevocations
 type ListIdentityRevocationsResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4446,12 +4483,14 @@ func (r ListIdentityRevocationsResponse) ContentType() string {
 // RevokeIdentityResponse201Headers the declared response headers of an HTTP 201 response for RevokeIdentity
 type RevokeIdentityResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // RevokeIdentityResponseDefaultHeaders the declared response headers of an HTTP default response for RevokeIdentity
 type RevokeIdentityResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4566,11 +4605,13 @@ func (r LoginResponse) ContentType() string {
 // ListMachinesResponse200Headers the declared response headers of an HTTP 200 response for ListMachines
 type ListMachinesResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListMachinesResponseDefaultHeaders the declared response headers of an HTTP default response for ListMachines
 type ListMachinesResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4630,12 +4671,14 @@ func (r ListMachinesResponse) ContentType() string {
 // AddMachinesResponse201Headers the declared response headers of an HTTP 201 response for AddMachines
 type AddMachinesResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // AddMachinesResponseDefaultHeaders the declared response headers of an HTTP default response for AddMachines
 type AddMachinesResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4695,11 +4738,13 @@ func (r AddMachinesResponse) ContentType() string {
 // GetMachineResponse200Headers the declared response headers of an HTTP 200 response for GetMachine
 type GetMachineResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // GetMachineResponseDefaultHeaders the declared response headers of an HTTP default response for GetMachine
 type GetMachineResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4759,11 +4804,13 @@ func (r GetMachineResponse) ContentType() string {
 // UpdateMachineResponse200Headers the declared response headers of an HTTP 200 response for UpdateMachine
 type UpdateMachineResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // UpdateMachineResponseDefaultHeaders the declared response headers of an HTTP default response for UpdateMachine
 type UpdateMachineResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4823,12 +4870,14 @@ func (r UpdateMachineResponse) ContentType() string {
 // ObserveMachineResponse201Headers the declared response headers of an HTTP 201 response for ObserveMachine
 type ObserveMachineResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // ObserveMachineResponseDefaultHeaders the declared response headers of an HTTP default response for ObserveMachine
 type ObserveMachineResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4888,12 +4937,14 @@ func (r ObserveMachineResponse) ContentType() string {
 // PinMachineResponse201Headers the declared response headers of an HTTP 201 response for PinMachine
 type PinMachineResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // PinMachineResponseDefaultHeaders the declared response headers of an HTTP default response for PinMachine
 type PinMachineResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4953,11 +5004,13 @@ func (r PinMachineResponse) ContentType() string {
 // ListTimelineResponse200Headers the declared response headers of an HTTP 200 response for ListTimeline
 type ListTimelineResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListTimelineResponseDefaultHeaders the declared response headers of an HTTP default response for ListTimeline
 type ListTimelineResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5017,11 +5070,13 @@ func (r ListTimelineResponse) ContentType() string {
 // ListNoticesResponse200Headers the declared response headers of an HTTP 200 response for ListNotices
 type ListNoticesResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListNoticesResponseDefaultHeaders the declared response headers of an HTTP default response for ListNotices
 type ListNoticesResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5143,11 +5198,13 @@ func (r ReadyzResponse) ContentType() string {
 // WhoamiResponse200Headers the declared response headers of an HTTP 200 response for Whoami
 type WhoamiResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // WhoamiResponseDefaultHeaders the declared response headers of an HTTP default response for Whoami
 type WhoamiResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5864,6 +5921,13 @@ func ParseRevokeApprovalResponse(rsp *http.Response) (*RevokeApprovalResponse, e
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -5880,6 +5944,13 @@ func ParseRevokeApprovalResponse(rsp *http.Response) (*RevokeApprovalResponse, e
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -5941,6 +6012,13 @@ func ParseListAttemptsResponse(rsp *http.Response) (*ListAttemptsResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListAttemptsResponseDefaultHeaders
@@ -5950,6 +6028,13 @@ func ParseListAttemptsResponse(rsp *http.Response) (*ListAttemptsResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6011,6 +6096,13 @@ func ParseGetAttemptResponse(rsp *http.Response) (*GetAttemptResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -6027,6 +6119,13 @@ func ParseGetAttemptResponse(rsp *http.Response) (*GetAttemptResponse, error) {
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6088,6 +6187,13 @@ func ParseAccountAttemptResponse(rsp *http.Response) (*AccountAttemptResponse, e
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -6104,6 +6210,13 @@ func ParseAccountAttemptResponse(rsp *http.Response) (*AccountAttemptResponse, e
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6165,6 +6278,13 @@ func ParseIssueCertificateResponse(rsp *http.Response) (*IssueCertificateRespons
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -6181,6 +6301,13 @@ func ParseIssueCertificateResponse(rsp *http.Response) (*IssueCertificateRespons
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6245,6 +6372,13 @@ func ParseListChangesResponse(rsp *http.Response) (*ListChangesResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -6262,6 +6396,13 @@ func ParseListChangesResponse(rsp *http.Response) (*ListChangesResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -6278,6 +6419,13 @@ func ParseListChangesResponse(rsp *http.Response) (*ListChangesResponse, error) 
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6346,6 +6494,13 @@ func ParseSubmitChangeResponse(rsp *http.Response) (*SubmitChangeResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -6363,6 +6518,13 @@ func ParseSubmitChangeResponse(rsp *http.Response) (*SubmitChangeResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -6379,6 +6541,13 @@ func ParseSubmitChangeResponse(rsp *http.Response) (*SubmitChangeResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6443,6 +6612,13 @@ func ParseGetChangeResponse(rsp *http.Response) (*GetChangeResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -6460,6 +6636,13 @@ func ParseGetChangeResponse(rsp *http.Response) (*GetChangeResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -6476,6 +6659,13 @@ func ParseGetChangeResponse(rsp *http.Response) (*GetChangeResponse, error) {
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6537,6 +6727,13 @@ func ParseApplyChangeResponse(rsp *http.Response) (*ApplyChangeResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -6553,6 +6750,13 @@ func ParseApplyChangeResponse(rsp *http.Response) (*ApplyChangeResponse, error) 
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6614,6 +6818,13 @@ func ParseApproveChangeResponse(rsp *http.Response) (*ApproveChangeResponse, err
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -6630,6 +6841,13 @@ func ParseApproveChangeResponse(rsp *http.Response) (*ApproveChangeResponse, err
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6691,6 +6909,13 @@ func ParseCancelChangeResponse(rsp *http.Response) (*CancelChangeResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -6707,6 +6932,13 @@ func ParseCancelChangeResponse(rsp *http.Response) (*CancelChangeResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6768,6 +7000,13 @@ func ParseGetChangeDiffResponse(rsp *http.Response) (*GetChangeDiffResponse, err
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers GetChangeDiffResponseDefaultHeaders
@@ -6777,6 +7016,13 @@ func ParseGetChangeDiffResponse(rsp *http.Response) (*GetChangeDiffResponse, err
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6838,6 +7084,13 @@ func ParseRejectChangeResponse(rsp *http.Response) (*RejectChangeResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -6854,6 +7107,13 @@ func ParseRejectChangeResponse(rsp *http.Response) (*RejectChangeResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6915,6 +7175,13 @@ func ParseListDigestKeysResponse(rsp *http.Response) (*ListDigestKeysResponse, e
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListDigestKeysResponseDefaultHeaders
@@ -6924,6 +7191,13 @@ func ParseListDigestKeysResponse(rsp *http.Response) (*ListDigestKeysResponse, e
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6985,6 +7259,13 @@ func ParseAddDigestKeyResponse(rsp *http.Response) (*AddDigestKeyResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7001,6 +7282,13 @@ func ParseAddDigestKeyResponse(rsp *http.Response) (*AddDigestKeyResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7062,6 +7350,13 @@ func ParseComputeDigestResponse(rsp *http.Response) (*ComputeDigestResponse, err
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7078,6 +7373,13 @@ func ParseComputeDigestResponse(rsp *http.Response) (*ComputeDigestResponse, err
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7165,6 +7467,13 @@ func ParseListIdentityRevocationsResponse(rsp *http.Response) (*ListIdentityRevo
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListIdentityRevocationsResponseDefaultHeaders
@@ -7174,6 +7483,13 @@ func ParseListIdentityRevocationsResponse(rsp *http.Response) (*ListIdentityRevo
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7235,6 +7551,13 @@ func ParseRevokeIdentityResponse(rsp *http.Response) (*RevokeIdentityResponse, e
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7251,6 +7574,13 @@ func ParseRevokeIdentityResponse(rsp *http.Response) (*RevokeIdentityResponse, e
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7358,6 +7688,13 @@ func ParseListMachinesResponse(rsp *http.Response) (*ListMachinesResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListMachinesResponseDefaultHeaders
@@ -7367,6 +7704,13 @@ func ParseListMachinesResponse(rsp *http.Response) (*ListMachinesResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7428,6 +7772,13 @@ func ParseAddMachinesResponse(rsp *http.Response) (*AddMachinesResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7444,6 +7795,13 @@ func ParseAddMachinesResponse(rsp *http.Response) (*AddMachinesResponse, error) 
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7505,6 +7863,13 @@ func ParseGetMachineResponse(rsp *http.Response) (*GetMachineResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers GetMachineResponseDefaultHeaders
@@ -7514,6 +7879,13 @@ func ParseGetMachineResponse(rsp *http.Response) (*GetMachineResponse, error) {
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7575,6 +7947,13 @@ func ParseUpdateMachineResponse(rsp *http.Response) (*UpdateMachineResponse, err
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers UpdateMachineResponseDefaultHeaders
@@ -7584,6 +7963,13 @@ func ParseUpdateMachineResponse(rsp *http.Response) (*UpdateMachineResponse, err
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7645,6 +8031,13 @@ func ParseObserveMachineResponse(rsp *http.Response) (*ObserveMachineResponse, e
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7661,6 +8054,13 @@ func ParseObserveMachineResponse(rsp *http.Response) (*ObserveMachineResponse, e
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7722,6 +8122,13 @@ func ParsePinMachineResponse(rsp *http.Response) (*PinMachineResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7738,6 +8145,13 @@ func ParsePinMachineResponse(rsp *http.Response) (*PinMachineResponse, error) {
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7799,6 +8213,13 @@ func ParseListTimelineResponse(rsp *http.Response) (*ListTimelineResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListTimelineResponseDefaultHeaders
@@ -7808,6 +8229,13 @@ func ParseListTimelineResponse(rsp *http.Response) (*ListTimelineResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7869,6 +8297,13 @@ func ParseListNoticesResponse(rsp *http.Response) (*ListNoticesResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListNoticesResponseDefaultHeaders
@@ -7878,6 +8313,13 @@ func ParseListNoticesResponse(rsp *http.Response) (*ListNoticesResponse, error) 
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7992,6 +8434,13 @@ func ParseWhoamiResponse(rsp *http.Response) (*WhoamiResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers WhoamiResponseDefaultHeaders
@@ -8001,6 +8450,13 @@ func ParseWhoamiResponse(rsp *http.Response) (*WhoamiResponse, error) {
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
