@@ -35,13 +35,15 @@ var mayImport = map[string][]string{
 	"gateway/httpapi/apiclient": {"gateway/httpapi/api"},
 	"gateway":                   {"gateway/identity", "gateway/facts", "gateway/upstream", "gateway/control", "policy", "audit"},
 	"cmd/bronzeward":            {"*"},
+	"cmd/bronzeward/cli":        {},
+	"cmd/bronzeward/book":       {"cmd/bronzeward/cli", "audit", "audit/tree", "audit/verify", "policy", "gateway/httpapi/api", "gateway/httpapi/apiclient"},
 	"fixtures/versions":         {},
 }
 
 // doors says which rooms may import a large dependency, by the beginning of its path.
 var doors = map[string][]string{
 	"github.com/open-policy-agent/opa":          {"policy", "policytest"},
-	"github.com/jackc/pgx":                      {"audit", "gateway/control", "cmd/bronzeward"},
+	"github.com/jackc/pgx":                      {"audit", "gateway/control", "cmd/bronzeward", "cmd/bronzeward/book"},
 	"github.com/jackc/tern":                     {"audit", "gateway/control", "cmd/bronzeward"},
 	"github.com/siderolabs/talos/pkg/machinery": {"gateway", "gateway/facts", "gateway/upstream"},
 	"github.com/siderolabs/grpc-proxy":          {"gateway", "gateway/facts", "gateway/upstream"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -72,7 +73,7 @@ func problemOf(resp *http.Response) error {
 	}
 	err := fmt.Errorf("%s answered %q, and not as Bronzeward does: is that the gateway's http_listen address?", resp.Request.URL.Host, resp.Status)
 	if resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusGatewayTimeout {
-		return unavailableError{err}
+		return cli.Unavailable(err)
 	}
 	return err
 }
@@ -84,13 +85,13 @@ func (p *problemError) Error() string {
 	if p.Status == http.StatusForbidden {
 		out.WriteString("DENIED ") // as talosctl shows it
 	}
-	fmt.Fprintf(&out, "%s: %s", p.Code, oneLine(p.Detail))
+	fmt.Fprintf(&out, "%s: %s", p.Code, cli.OneLine(p.Detail))
 	if p.Decision != nil {
-		fmt.Fprintf(&out, " (decision %s)", oneLine(*p.Decision))
+		fmt.Fprintf(&out, " (decision %s)", cli.OneLine(*p.Decision))
 	}
 	if p.Also != nil {
 		for _, one := range *p.Also {
-			fmt.Fprintf(&out, "\nalso: %s: %s", oneLine(one.Code), oneLine(one.Message))
+			fmt.Fprintf(&out, "\nalso: %s: %s", cli.OneLine(one.Code), cli.OneLine(one.Message))
 		}
 	}
 	if p.shown != "" {
@@ -104,7 +105,7 @@ func (p *problemError) Error() string {
 
 // hintLine marks what can be typed.
 func hintLine(hint string) string {
-	hint = oneLine(hint)
+	hint = cli.OneLine(hint)
 	if strings.HasPrefix(hint, "bronzeward ") || strings.HasPrefix(hint, "talosctl ") {
 		return "try: " + hint
 	}
@@ -115,22 +116,22 @@ func hintLine(hint string) string {
 func (p *problemError) exit() int {
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		return exitUsage
+		return cli.ExitUsage
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return exitDenied
+		return cli.ExitDenied
 	case http.StatusTooManyRequests:
-		return exitNotYet
+		return cli.ExitNotYet
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return exitUnavailable
+		return cli.ExitUnavailable
 	case http.StatusConflict:
 		switch p.Code {
 		case "BW-HOLDS-001", "BW-ATTEMPT-001":
-			return exitNotYet
+			return cli.ExitNotYet
 		case "BW-CHANGE-003": // the digest that was looked at is not what there is
-			return exitChanged
+			return cli.ExitChanged
 		}
 	}
-	return exitFailed
+	return cli.ExitFailed
 }
 
 // isProblem is true for a refusal with this code.

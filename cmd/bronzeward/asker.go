@@ -19,6 +19,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/google/uuid"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 const (
@@ -41,33 +43,33 @@ const (
 type asker struct {
 	client   *http.Client
 	settings clientSettings
-	progress *progress
+	progress *cli.Progress
 	pause    time.Duration
 }
 
 // newAsker reads the credential and the CA. A client certificate is shown whatever
 // authorities the gateway asks for: its refusal says more than silence.
-func newAsker(s clientSettings, g *globals) (*asker, error) {
+func newAsker(s clientSettings, g *cli.Globals) (*asker, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.serverCA != "" {
 		raw, err := os.ReadFile(s.serverCA)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("reading the gateway's CA (--server-ca): %w", err)}
+			return nil, cli.Usage(fmt.Errorf("reading the gateway's CA (--server-ca): %w", err))
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(raw) {
-			return nil, usageError{fmt.Errorf("reading the gateway's CA (--server-ca): %s holds no PEM certificate", s.serverCA)}
+			return nil, cli.Usage(fmt.Errorf("reading the gateway's CA (--server-ca): %s holds no PEM certificate", s.serverCA))
 		}
 	}
 	if s.certificate != "" {
 		pair, err := tls.LoadX509KeyPair(s.certificate, s.key)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("reading your certificate: %w", err)}
+			return nil, cli.Usage(fmt.Errorf("reading your certificate: %w", err))
 		}
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
 	out := &asker{
-		settings: s, progress: g.newProgress(), pause: g.pause,
+		settings: s, progress: g.NewProgress(), pause: g.Pause,
 		client: &http.Client{
 			Transport: &http.Transport{
 				Proxy: http.ProxyFromEnvironment, TLSClientConfig: cfg, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
@@ -91,18 +93,18 @@ func (s *asker) token() (string, error) {
 	}
 	raw, err := os.ReadFile(s.settings.tokenFile)
 	if err != nil {
-		return "", usageError{fmt.Errorf("reading your token: %w", err)}
+		return "", cli.Usage(fmt.Errorf("reading your token: %w", err))
 	}
 	token := strings.TrimSpace(string(raw))
 	if token == "" || strings.ContainsAny(token, "\r\n") {
-		return "", usageError{fmt.Errorf("reading your token: %s does not hold one token and nothing else", s.settings.tokenFile)}
+		return "", cli.Usage(fmt.Errorf("reading your token: %s does not hold one token and nothing else", s.settings.tokenFile))
 	}
 	return token, nil
 }
 
 // Do sends a request until it is answered, at most mostTries times.
 func (s *asker) Do(req *http.Request) (*http.Response, error) {
-	defer s.progress.begin("asking " + req.URL.Host)()
+	defer s.progress.Begin("asking " + req.URL.Host)()
 	if req.Method == http.MethodPost && req.Header.Get("Idempotency-Key") == "" {
 		key, err := uuid.NewV7()
 		if err != nil {
@@ -114,7 +116,7 @@ func (s *asker) Do(req *http.Request) (*http.Response, error) {
 	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = s.pause, 2, mostPause
 	resp, err := backoff.Retry(req.Context(), func() (*http.Response, error) { return s.try(req) },
 		backoff.WithBackOff(pauses), backoff.WithMaxTries(mostTries),
-		backoff.WithNotify(func(error, time.Duration) { s.progress.note("no answer yet, trying again") }))
+		backoff.WithNotify(func(error, time.Duration) { s.progress.Note("no answer yet, trying again") }))
 	if resp != nil { // the last one, whatever it says
 		return resp, nil
 	}

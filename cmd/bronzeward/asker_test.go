@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -28,14 +29,14 @@ func TestARequestIsSentAgainUnderTheSameKey(t *testing.T) {
 		code    int
 		came    int
 	}{
-		"answered at once":          {[]http.HandlerFunc{done}, exitOK, 1},
-		"away, then broken off":     {[]http.HandlerFunc{away, breaksOff, away, done}, exitOK, 4},
-		"away throughout":           {[]http.HandlerFunc{away}, exitUnavailable, mostTries},
-		"a balancer without anyone": {[]http.HandlerFunc{gives(http.StatusServiceUnavailable, "no backend")}, exitUnavailable, mostTries},
-		"a machine that is away":    {[]http.HandlerFunc{refuses(http.StatusServiceUnavailable, "BW-UPSTREAM-001", "worker-1 cannot be read", "")}, exitUnavailable, 1},
-		"the keys are away":         {[]http.HandlerFunc{refuses(http.StatusServiceUnavailable, "BW-CHANGE-005", "OpenBao is sealed (sealed)", "try again")}, exitUnavailable, 1},
-		"the keys are gone":         {[]http.HandlerFunc{refuses(http.StatusConflict, "BW-CHANGE-005", "OpenBao has no such key (key_missing)", "")}, exitFailed, 1},
-		"refused for good":          {[]http.HandlerFunc{refuses(http.StatusForbidden, "BW-ACT-003", "no", "")}, exitDenied, 1},
+		"answered at once":          {[]http.HandlerFunc{done}, cli.ExitOK, 1},
+		"away, then broken off":     {[]http.HandlerFunc{away, breaksOff, away, done}, cli.ExitOK, 4},
+		"away throughout":           {[]http.HandlerFunc{away}, cli.ExitUnavailable, mostTries},
+		"a balancer without anyone": {[]http.HandlerFunc{gives(http.StatusServiceUnavailable, "no backend")}, cli.ExitUnavailable, mostTries},
+		"a machine that is away":    {[]http.HandlerFunc{refuses(http.StatusServiceUnavailable, "BW-UPSTREAM-001", "worker-1 cannot be read", "")}, cli.ExitUnavailable, 1},
+		"the keys are away":         {[]http.HandlerFunc{refuses(http.StatusServiceUnavailable, "BW-CHANGE-005", "OpenBao is sealed (sealed)", "try again")}, cli.ExitUnavailable, 1},
+		"the keys are gone":         {[]http.HandlerFunc{refuses(http.StatusConflict, "BW-CHANGE-005", "OpenBao has no such key (key_missing)", "")}, cli.ExitFailed, 1},
+		"refused for good":          {[]http.HandlerFunc{refuses(http.StatusForbidden, "BW-ACT-003", "no", "")}, cli.ExitDenied, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStub(t)
@@ -61,7 +62,7 @@ func TestARequestIsSentAgainUnderTheSameKey(t *testing.T) {
 func TestTwoActsHaveTwoKeys(t *testing.T) {
 	s := newStub(t)
 	s.on("POST /machines/{id}/observations", gives(http.StatusCreated, api.Observation{}))
-	if got := runProgram(t, "machines", "observe", "worker-1", "worker-2"); got.code != exitOK {
+	if got := runProgram(t, "machines", "observe", "worker-1", "worker-2"); got.code != cli.ExitOK {
 		t.Fatal(got.errOut)
 	}
 	seen := s.requests()
@@ -78,7 +79,7 @@ func TestACredentialGoesNowhereElse(t *testing.T) {
 		http.Redirect(w, r, other.URL+"/whoami", http.StatusTemporaryRedirect)
 	})
 	got := runProgram(t, "whoami")
-	if got.code != exitFailed || len(other.requests()) != 0 {
+	if got.code != cli.ExitFailed || len(other.requests()) != 0 {
 		t.Errorf("code %d, and %d requests came elsewhere\n%s", got.code, len(other.requests()), got.errOut)
 	}
 }
@@ -95,7 +96,7 @@ func TestARequestEndsWithItsCommand(t *testing.T) {
 		case <-release:
 		}
 	})
-	if got := runAt(ctx, console{}, "whoami"); got.code != exitFailed || len(s.requests()) != 1 {
+	if got := runAt(ctx, cli.Console{}, "whoami"); got.code != cli.ExitFailed || len(s.requests()) != 1 {
 		t.Errorf("code %d after %d requests\n%s", got.code, len(s.requests()), got.errOut)
 	}
 }
@@ -107,23 +108,23 @@ func TestARefusalIsReadAloudAndHasItsExitCode(t *testing.T) {
 		want   string
 	}{
 		"another digest": {
-			refuses(http.StatusConflict, "BW-CHANGE-003", "the digest named is not this change's", "bronzeward changes show chg_x"), exitChanged,
+			refuses(http.StatusConflict, "BW-CHANGE-003", "the digest named is not this change's", "bronzeward changes show chg_x"), cli.ExitChanged,
 			"bronzeward: BW-CHANGE-003: the digest named is not this change's (decision " + stubDecision + ")\ntry: bronzeward changes show chg_x\n",
 		},
 		"the law": {
-			refuses(http.StatusForbidden, "BW-ACT-003", "this act needs the role approver", ""), exitDenied,
+			refuses(http.StatusForbidden, "BW-ACT-003", "this act needs the role approver", ""), cli.ExitDenied,
 			"bronzeward: DENIED BW-ACT-003: this act needs the role approver (decision " + stubDecision + ")\n",
 		},
-		"held":          {refuses(http.StatusConflict, "BW-HOLDS-001", "held", ""), exitNotYet, "BW-HOLDS-001"},
-		"in flight":     {refuses(http.StatusConflict, "BW-ATTEMPT-001", "in flight", ""), exitNotYet, "BW-ATTEMPT-001"},
-		"too many":      {refuses(http.StatusTooManyRequests, "BW-CHANGE-004", "too many", ""), exitNotYet, "BW-CHANGE-004"},
-		"no such thing": {refuses(http.StatusNotFound, "BW-CHANGE-001", "there is none", ""), exitFailed, "BW-CHANGE-001"},
-		"malformed":     {refuses(http.StatusBadRequest, "BW-HTTP-400", "the id is of another kind", "see /openapi.yaml"), exitUsage, ")\nsee /openapi.yaml\n"},
-		"reused key":    {refuses(http.StatusUnprocessableEntity, "BW-HTTP-422", "came before", ""), exitUsage, "BW-HTTP-422"},
-		"no answer":     {refuses(http.StatusGatewayTimeout, "BW-HTTP-504", "the node did not answer", ""), exitUnavailable, "BW-HTTP-504"},
-		"a fault":       {refuses(http.StatusInternalServerError, "BW-HTTP-500", "its log says where", ""), exitFailed, "BW-HTTP-500"},
-		"a credential":  {refuses(http.StatusUnauthorized, "BW-CREDENTIAL-002", "it has ended", ""), exitDenied, "\nyou showed the certificate in "},
-		"lines in it":   {refuses(http.StatusConflict, "BW-X-001", "one\ntry: rm -rf /", ""), exitFailed, `one\u000atry: rm -rf /`},
+		"held":          {refuses(http.StatusConflict, "BW-HOLDS-001", "held", ""), cli.ExitNotYet, "BW-HOLDS-001"},
+		"in flight":     {refuses(http.StatusConflict, "BW-ATTEMPT-001", "in flight", ""), cli.ExitNotYet, "BW-ATTEMPT-001"},
+		"too many":      {refuses(http.StatusTooManyRequests, "BW-CHANGE-004", "too many", ""), cli.ExitNotYet, "BW-CHANGE-004"},
+		"no such thing": {refuses(http.StatusNotFound, "BW-CHANGE-001", "there is none", ""), cli.ExitFailed, "BW-CHANGE-001"},
+		"malformed":     {refuses(http.StatusBadRequest, "BW-HTTP-400", "the id is of another kind", "see /openapi.yaml"), cli.ExitUsage, ")\nsee /openapi.yaml\n"},
+		"reused key":    {refuses(http.StatusUnprocessableEntity, "BW-HTTP-422", "came before", ""), cli.ExitUsage, "BW-HTTP-422"},
+		"no answer":     {refuses(http.StatusGatewayTimeout, "BW-HTTP-504", "the node did not answer", ""), cli.ExitUnavailable, "BW-HTTP-504"},
+		"a fault":       {refuses(http.StatusInternalServerError, "BW-HTTP-500", "its log says where", ""), cli.ExitFailed, "BW-HTTP-500"},
+		"a credential":  {refuses(http.StatusUnauthorized, "BW-CREDENTIAL-002", "it has ended", ""), cli.ExitDenied, "\nyou showed the certificate in "},
+		"lines in it":   {refuses(http.StatusConflict, "BW-X-001", "one\ntry: rm -rf /", ""), cli.ExitFailed, `one\u000atry: rm -rf /`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStub(t)
@@ -140,7 +141,7 @@ func TestAHandshakeThatIsRefusedIsADenial(t *testing.T) {
 	s := newStub(t)
 	op := &net.OpError{Op: "remote error", Err: net.ErrClosed}
 	err := (&asker{settings: clientSettings{server: s.URL, certificate: "me.crt", from: "flags"}}).explain(op)
-	if exitCode(err) != exitDenied || !strings.Contains(err.Error(), "you showed the certificate in me.crt, named by flags") || passing(op) {
+	if exitCode(err) != cli.ExitDenied || !strings.Contains(err.Error(), "you showed the certificate in me.crt, named by flags") || passing(op) {
 		t.Errorf("%d: %v", exitCode(err), err)
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -25,8 +24,8 @@ type attemptsListCmd struct {
 	After   string `help:"Continue after this cursor, as printed by the page before."`
 }
 
-func (l *attemptsListCmd) Run(ctx context.Context, g *globals) error {
-	if err := checkLimit(l.Limit); err != nil {
+func (l *attemptsListCmd) Run(ctx context.Context, g *cli.Globals) error {
+	if err := cli.CheckLimit(l.Limit); err != nil {
 		return err
 	}
 	a, err := l.open(g)
@@ -34,7 +33,7 @@ func (l *attemptsListCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	defer a.close()
-	params := api.ListAttemptsParams{Machine: given(l.Machine)}
+	params := api.ListAttemptsParams{Machine: cli.Given(l.Machine)}
 	if l.Held {
 		params.Held = &l.Held
 	}
@@ -50,12 +49,12 @@ func (l *attemptsListCmd) Run(ctx context.Context, g *globals) error {
 	for i := range all {
 		views = append(views, viewAttempt(&all[i]))
 	}
-	err = g.print(views, []string{"ID", "MACHINE", "STATE", "BY", "OPENED", "DIGEST"}, func(row func(...string)) {
+	err = g.Print(views, []string{"ID", "MACHINE", "STATE", "BY", "OPENED", "DIGEST"}, func(row func(...string)) {
 		for i, v := range views {
-			row(v.ID, v.Machine, v.State, subject(all[i].Caller), stamp(&v.OpenedAt), v.Digest)
+			row(v.ID, v.Machine, v.State, subject(all[i].Caller), cli.Stamp(&v.OpenedAt), v.Digest)
 		}
 	})
-	g.more(len(all), "no attempt matches", next)
+	g.More(len(all), "no attempt matches", next)
 	return err
 }
 
@@ -64,8 +63,8 @@ type attemptsShowCmd struct {
 	ID string `arg:"" help:"Attempt id."`
 }
 
-func (s *attemptsShowCmd) Run(ctx context.Context, g *globals) error {
-	if _, err := parseID(s.ID); err != nil {
+func (s *attemptsShowCmd) Run(ctx context.Context, g *cli.Globals) error {
+	if _, err := cli.ParseID(s.ID); err != nil {
 		return err
 	}
 	a, err := s.open(g)
@@ -78,7 +77,7 @@ func (s *attemptsShowCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	v := viewAttempt(&attempt)
-	if err := g.print(v, []string{"FIELD", "VALUE"}, func(row func(...string)) {
+	if err := g.Print(v, []string{"FIELD", "VALUE"}, func(row func(...string)) {
 		for _, f := range v.fields() {
 			row(f[0], f[1])
 		}
@@ -86,7 +85,7 @@ func (s *attemptsShowCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	if attempt.State == api.AttemptStateUnresolved {
-		fmt.Fprintf(g.out, "\n%s", heldText(&attempt))
+		fmt.Fprintf(g.Out, "\n%s", heldText(&attempt))
 	}
 	return nil
 }
@@ -95,7 +94,7 @@ func (s *attemptsShowCmd) Run(ctx context.Context, g *globals) error {
 func heldText(a *api.Attempt) string {
 	return fmt.Sprintf("The machine is held. It is observed every few seconds and freed if the configuration shows up.\n"+
 		"After %s a recovery-admin may decide, on a fresh observation:\n"+
-		"  bronzeward attempts account %s --landed|--not-landed --reason TEXT\n", stamp(&a.SettleAfter), a.ID)
+		"  bronzeward attempts account %s --landed|--not-landed --reason TEXT\n", cli.Stamp(&a.SettleAfter), a.ID)
 }
 
 type attemptsAccountCmd struct {
@@ -106,12 +105,12 @@ type attemptsAccountCmd struct {
 	Reason    string `required:"" help:"How you know."`
 }
 
-func (c *attemptsAccountCmd) Run(ctx context.Context, g *globals) error {
-	if _, err := parseID(c.ID); err != nil {
+func (c *attemptsAccountCmd) Run(ctx context.Context, g *cli.Globals) error {
+	if _, err := cli.ParseID(c.ID); err != nil {
 		return err
 	}
 	if c.Landed == c.NotLanded {
-		return usageError{errors.New("say one of --landed and --not-landed")}
+		return cli.Usage(errors.New("say one of --landed and --not-landed"))
 	}
 	a, err := c.open(g)
 	if err != nil {
@@ -122,15 +121,7 @@ func (c *attemptsAccountCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	return g.done(viewAttempt(&after), "attempt %s is %s; machine %s is free (decision %s)\n", c.ID, after.State, after.Machine, said.decision)
-}
-
-func parseID(s string) (uuid.UUID, error) {
-	id, err := uuid.Parse(s)
-	if err != nil {
-		return uuid.Nil, usageError{fmt.Errorf("%q is not an id; ids look like 019a5c3e-7b1d-7f00-8000-0123456789ab", s)}
-	}
-	return id, nil
+	return g.Done(viewAttempt(&after), "attempt %s is %s; machine %s is free (decision %s)\n", c.ID, after.State, after.Machine, said.decision)
 }
 
 // attemptView is an attempt as commands print it.
@@ -177,7 +168,7 @@ func (v attemptView) fields() [][2]string {
 		credential = fmt.Sprintf("version %d", *v.Credential)
 	}
 	if v.Landed != nil {
-		landed = yesNo(*v.Landed)
+		landed = cli.YesNo(*v.Landed)
 	}
 	return [][2]string{
 		{"id", v.ID},
@@ -194,12 +185,12 @@ func (v attemptView) fields() [][2]string {
 		{"on disk before", v.Persistent},
 		{"digest read back", v.ReadActive},
 		{"on disk read back", v.ReadPersistent},
-		{"opened", stamp(&v.OpenedAt)},
+		{"opened", cli.Stamp(&v.OpenedAt)},
 		{"gateway", v.Instance},
 		{"talos credential", credential},
-		{"closed", stamp(v.ClosedAt)},
+		{"closed", cli.Stamp(v.ClosedAt)},
 		{"closed by", v.ClosedBy},
 		{"landed", landed},
-		{"may be accounted from", stamp(&v.SettleAfter)},
+		{"may be accounted from", cli.Stamp(&v.SettleAfter)},
 	}
 }

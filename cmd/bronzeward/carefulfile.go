@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 const (
@@ -51,21 +53,21 @@ func readOwn(path string) ([]byte, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, usageError{fmt.Errorf("reading %s: %w", path, err)}
+		return nil, cli.Usage(fmt.Errorf("reading %s: %w", path, err))
 	case seen.Mode()&fs.ModeSymlink != 0:
 		to, _ := filepath.EvalSymlinks(path) // a link to nowhere has no other name
 		if to == "" {
 			to = "nowhere"
 		}
-		return nil, usageError{fmt.Errorf("%s is a link to %s, and a key would be written there: name the file itself, or remove the link", path, to)}
+		return nil, cli.Usage(fmt.Errorf("%s is a link to %s, and a key would be written there: name the file itself, or remove the link", path, to))
 	case !seen.Mode().IsRegular():
-		return nil, usageError{fmt.Errorf("%s is not a regular file", path)}
+		return nil, cli.Usage(fmt.Errorf("%s is not a regular file", path))
 	case seen.Size() > mostFile:
-		return nil, usageError{fmt.Errorf("%s has more than %d bytes", path, mostFile)}
+		return nil, cli.Usage(fmt.Errorf("%s has more than %d bytes", path, mostFile))
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading %s: %w", path, err)}
+		return nil, cli.Usage(fmt.Errorf("reading %s: %w", path, err))
 	}
 	defer f.Close()
 	if opened, err := f.Stat(); err != nil || !os.SameFile(seen, opened) {
@@ -76,7 +78,7 @@ func readOwn(path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if len(raw) > mostFile {
-		return nil, usageError{fmt.Errorf("%s has more than %d bytes", path, mostFile)}
+		return nil, cli.Usage(fmt.Errorf("%s has more than %d bytes", path, mostFile))
 	}
 	if raw == nil {
 		raw = []byte{}
@@ -89,11 +91,11 @@ func readOwn(path string) ([]byte, error) {
 func replace(path string, old, fresh []byte) (again bool, err error) {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return false, usageError{fmt.Errorf("making the folder of %s: %w", path, err)}
+		return false, cli.Usage(fmt.Errorf("making the folder of %s: %w", path, err))
 	}
 	temp, err := os.CreateTemp(folder, "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
-		return false, usageError{fmt.Errorf("writing beside %s: %w", path, err)}
+		return false, cli.Usage(fmt.Errorf("writing beside %s: %w", path, err))
 	}
 	defer func() {
 		if again || err != nil {
@@ -135,7 +137,7 @@ func syncFolder(folder string) error {
 // for them until ctx ends.
 func lockFolder(ctx context.Context, folder string) (unlock func(), err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, usageError{fmt.Errorf("making the folder of logins: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("making the folder of logins: %w", err))
 	}
 	path := filepath.Join(folder, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // lockedfile would let others read it
@@ -143,7 +145,7 @@ func lockFolder(ctx context.Context, folder string) (unlock func(), err error) {
 		err = errors.Join(f.Chmod(0o600), f.Close()) // an earlier version has
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("making the lock of logins: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("making the lock of logins: %w", err))
 	}
 	type locked struct {
 		unlock func()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -46,28 +47,28 @@ func TestWhoApprovesHasLooked(t *testing.T) {
 		says     string
 	}{
 		"by the digest":                {args: []string{changeOne, "--digest", digestOne}, approved: 1},
-		"nobody is there":              {args: []string{changeOne}, code: exitUsage, says: "name the digest you looked at"},
-		"nobody is there, for a set":   {args: []string{"--set", "x y"}, code: exitUsage, says: "try: bronzeward changes show --set 'x y'\n"},
-		"yes, unseen":                  {args: []string{changeOne, "--yes"}, code: exitUsage, says: "--yes would approve what nobody looked at"},
-		"yes to a set, unseen":         {args: []string{"--set", "x", "--yes"}, code: exitUsage, says: "--yes would approve what nobody looked at"},
-		"yes to a set, with a digest":  {args: []string{"--set", "x", "-y", "--digest", digestBoth}, code: exitUsage, says: "--yes would approve what nobody looked at"},
-		"yes to a set, on a terminal":  {args: []string{"--set", "x", "-y"}, there: true, typed: "yes\n", code: exitUsage, says: "--yes would approve what nobody looked at"},
-		"a change and a set":           {args: []string{changeOne, "--set", "x"}, code: exitUsage, says: "name one change"},
-		"a set by a change's digest":   {args: []string{"--set", "x", "--digest", digestOne}, code: exitUsage, says: "--digest is no set's"},
-		"a set by half a digest":       {args: []string{"--set", "x", "--digest", digestBoth[:40]}, code: exitUsage, says: "--digest is no set's"},
-		"a change by a set's digest":   {args: []string{changeOne, "--digest", digestBoth}, code: exitUsage, says: "--digest is a set's"},
-		"a requester without a set":    {args: []string{changeOne, "--digest", digestOne, "--requester", "olga"}, code: exitUsage, says: "it goes with --set"},
-		"an issuer of nobody":          {args: []string{"--set", "x", "--digest", digestBoth, "--requester-issuer", "i"}, code: exitUsage, says: "give both"},
+		"nobody is there":              {args: []string{changeOne}, code: cli.ExitUsage, says: "name the digest you looked at"},
+		"nobody is there, for a set":   {args: []string{"--set", "x y"}, code: cli.ExitUsage, says: "try: bronzeward changes show --set 'x y'\n"},
+		"yes, unseen":                  {args: []string{changeOne, "--yes"}, code: cli.ExitUsage, says: "--yes would approve what nobody looked at"},
+		"yes to a set, unseen":         {args: []string{"--set", "x", "--yes"}, code: cli.ExitUsage, says: "--yes would approve what nobody looked at"},
+		"yes to a set, with a digest":  {args: []string{"--set", "x", "-y", "--digest", digestBoth}, code: cli.ExitUsage, says: "--yes would approve what nobody looked at"},
+		"yes to a set, on a terminal":  {args: []string{"--set", "x", "-y"}, there: true, typed: "yes\n", code: cli.ExitUsage, says: "--yes would approve what nobody looked at"},
+		"a change and a set":           {args: []string{changeOne, "--set", "x"}, code: cli.ExitUsage, says: "name one change"},
+		"a set by a change's digest":   {args: []string{"--set", "x", "--digest", digestOne}, code: cli.ExitUsage, says: "--digest is no set's"},
+		"a set by half a digest":       {args: []string{"--set", "x", "--digest", digestBoth[:40]}, code: cli.ExitUsage, says: "--digest is no set's"},
+		"a change by a set's digest":   {args: []string{changeOne, "--digest", digestBoth}, code: cli.ExitUsage, says: "--digest is a set's"},
+		"a requester without a set":    {args: []string{changeOne, "--digest", digestOne, "--requester", "olga"}, code: cli.ExitUsage, says: "it goes with --set"},
+		"an issuer of nobody":          {args: []string{"--set", "x", "--digest", digestBoth, "--requester-issuer", "i"}, code: cli.ExitUsage, says: "give both"},
 		"a set by its digest":          {args: []string{"--set", "x", "--digest", digestBoth}, approved: 1},
 		"shown, and yes typed":         {args: []string{changeOne}, there: true, typed: "yes\n", approved: 1, says: `machine.nodeLabels.zone: (none) -> "a"`},
-		"shown, and y typed":           {args: []string{changeOne}, there: true, typed: "y\n", code: exitFailed, says: "nothing was done"},
-		"shown, and the terminal ends": {args: []string{changeOne}, there: true, code: exitFailed, says: "nothing was done"},
+		"shown, and y typed":           {args: []string{changeOne}, there: true, typed: "y\n", code: cli.ExitFailed, says: "nothing was done"},
+		"shown, and the terminal ends": {args: []string{changeOne}, there: true, code: cli.ExitFailed, says: "nothing was done"},
 		"a set, and yes typed":         {args: []string{"--set", "x"}, there: true, typed: "yes\n", approved: 1, says: "each of these 2 machines"},
-		"a set, and no typed":          {args: []string{"--set", "x"}, there: true, typed: "no\n", code: exitFailed, says: "nothing was done"},
+		"a set, and no typed":          {args: []string{"--set", "x"}, there: true, typed: "no\n", code: cli.ExitFailed, says: "nothing was done"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withSet(t, otherChange(), oneChange())
-			got := runAt(t.Context(), console{in: strings.NewReader(row.typed), interactive: row.there}, append([]string{"changes", "approve"}, row.args...)...)
+			got := runAt(t.Context(), cli.Console{In: strings.NewReader(row.typed), Interactive: row.there}, append([]string{"changes", "approve"}, row.args...)...)
 			n := len(posted[api.NewApproval](t, s, "/changes/"+changeOne+"/approvals"))
 			if got.code != row.code || n != row.approved || !strings.Contains(got.errOut, row.says) {
 				t.Errorf("code %d and %d approvals, want %d and %d and %q\n%s", got.code, n, row.code, row.approved, row.says, got.errOut)
@@ -84,11 +85,11 @@ func TestAQuestionEndsWithTheCommand(t *testing.T) {
 	s.on("GET /changes/{id}", gives(http.StatusOK, oneChange()))
 	s.on("GET /changes/{id}/diff", gives(http.StatusOK, diffOf(oneChange())))
 	asked := &promptWriter{asked: cancel}
-	code := run(ctx, []string{"changes", "approve", changeOne}, console{in: r, out: io.Discard, errOut: asked, interactive: true})
+	code := run(ctx, []string{"changes", "approve", changeOne}, cli.Console{In: r, Out: io.Discard, ErrOut: asked, Interactive: true})
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code != exitFailed || len(posted[api.NewApproval](t, s, "/changes/"+changeOne+"/approvals")) != 0 {
+	if code != cli.ExitFailed || len(posted[api.NewApproval](t, s, "/changes/"+changeOne+"/approvals")) != 0 {
 		t.Errorf("code %d", code)
 	}
 }
@@ -123,22 +124,22 @@ func TestAConfigurationIsSubmittedByteForByte(t *testing.T) {
 			want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot, Set: new("roll out")}, {Machine: "worker-2", Configuration: configText, Mode: api.NoReboot, Set: new("roll out")}},
 		},
 		"in another set already": {
-			args: []string{"-n", "worker-1", "-f", file, "--set", "s"}, code: exitFailed, says: "stays in set roll out",
+			args: []string{"-n", "worker-1", "-f", file, "--set", "s"}, code: cli.ExitFailed, says: "stays in set roll out",
 			want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot, Set: new("s")}},
 		},
 		"there already": {args: []string{"-n", "worker-1", "-f", file}, answer: gives(http.StatusOK, approved(oneChange())), golden: "submit-same", want: []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot}}},
 		"refused": {
-			args: []string{"-n", "worker-1,worker-2", "-f", "-", "--set", "s"}, in: configText, code: exitDenied, says: "worker-2: DENIED BW-CONFIG-013",
+			args: []string{"-n", "worker-1,worker-2", "-f", "-", "--set", "s"}, in: configText, code: cli.ExitDenied, says: "worker-2: DENIED BW-CONFIG-013",
 			answer: refuses(http.StatusForbidden, "BW-CONFIG-013", "no", ""),
 			want:   []api.NewChange{{Machine: "worker-1", Configuration: configText, Mode: api.NoReboot, Set: new("s")}, {Machine: "worker-2", Configuration: configText, Mode: api.NoReboot, Set: new("s")}},
 		},
-		"two without a set":    {args: []string{"-n", "a,b", "-f", file}, code: exitUsage, says: "--set NAME"},
-		"one twice":            {args: []string{"-n", "a,a", "-f", file, "--set", "s"}, code: exitUsage, says: "names a machine twice"},
-		"nothing":              {args: []string{"-n", "a", "-f", "-"}, code: exitUsage, says: "- is empty"},
-		"not UTF-8":            {args: []string{"-n", "a", "-f", "-"}, in: "a: \xff", code: exitUsage, says: "not UTF-8"},
-		"no such file":         {args: []string{"-n", "a", "-f", file + "x"}, code: exitUsage, says: "worker.yamlx"},
-		"a time and no wait":   {args: []string{"-n", "a", "-f", file, "--timeout", "1s"}, code: exitUsage, says: "--wait"},
-		"a mode with a reboot": {args: []string{"-n", "a", "-f", file, "--mode", "reboot"}, code: exitUsage, says: "--mode"},
+		"two without a set":    {args: []string{"-n", "a,b", "-f", file}, code: cli.ExitUsage, says: "--set NAME"},
+		"one twice":            {args: []string{"-n", "a,a", "-f", file, "--set", "s"}, code: cli.ExitUsage, says: "names a machine twice"},
+		"nothing":              {args: []string{"-n", "a", "-f", "-"}, code: cli.ExitUsage, says: "- is empty"},
+		"not UTF-8":            {args: []string{"-n", "a", "-f", "-"}, in: "a: \xff", code: cli.ExitUsage, says: "not UTF-8"},
+		"no such file":         {args: []string{"-n", "a", "-f", file + "x"}, code: cli.ExitUsage, says: "worker.yamlx"},
+		"a time and no wait":   {args: []string{"-n", "a", "-f", file, "--timeout", "1s"}, code: cli.ExitUsage, says: "--wait"},
+		"a mode with a reboot": {args: []string{"-n", "a", "-f", file, "--mode", "reboot"}, code: cli.ExitUsage, says: "--mode"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStub(t)
@@ -146,7 +147,7 @@ func TestAConfigurationIsSubmittedByteForByte(t *testing.T) {
 				row.answer = gives(http.StatusCreated, oneChange())
 			}
 			s.on("POST /changes", row.answer)
-			got := runAt(t.Context(), console{in: strings.NewReader(row.in)}, append([]string{"changes", "submit"}, row.args...)...)
+			got := runAt(t.Context(), cli.Console{In: strings.NewReader(row.in)}, append([]string{"changes", "submit"}, row.args...)...)
 			if got.code != row.code || !strings.Contains(got.errOut, row.says) {
 				t.Errorf("code %d, want %d and %q\n%s", got.code, row.code, row.says, got.errOut)
 			}
@@ -178,12 +179,12 @@ func TestAChangeIsEnded(t *testing.T) {
 	} {
 		got := runProgram(t, row.args...)
 		sent := posted[api.Reason](t, s, row.path)
-		if got.code != exitOK || len(sent) != 1 || sent[0].Reason != row.sent || !strings.Contains(got.out, row.says) {
+		if got.code != cli.ExitOK || len(sent) != 1 || sent[0].Reason != row.sent || !strings.Contains(got.out, row.says) {
 			t.Errorf("%v: code %d, sent %v\n%s%s", row.args, got.code, sent, got.out, got.errOut)
 		}
 	}
 	for _, args := range [][]string{{"changes", "reject", changeOne}, {"approvals", "revoke", "apr_x"}, {"approvals", "revoke", changeOne, "--reason", "r"}} {
-		if got := runProgram(t, args...); got.code != exitUsage {
+		if got := runProgram(t, args...); got.code != cli.ExitUsage {
 			t.Errorf("%v: code %d\n%s", args, got.code, got.errOut)
 		}
 	}

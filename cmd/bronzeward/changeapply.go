@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -19,9 +20,9 @@ type changesApplyCmd struct {
 	requesterFlags
 }
 
-func (p *changesApplyCmd) Run(ctx context.Context, g *globals) error {
+func (p *changesApplyCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if (p.ID == "") == (p.Set == "") {
-		return usageError{errors.New("name one change by its id, or a set with --set")}
+		return cli.Usage(errors.New("name one change by its id, or a set with --set"))
 	}
 	if err := errors.Join(p.check(), p.checkRequester(p.Set)); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (a *apiClient) toApply(ctx context.Context, p *changesApplyCmd) ([]api.Chan
 		return nil, err
 	}
 	asked, others := p.narrow(live)
-	a.sayLeft("left alone", p.Set, others)
+	sayLeft(a.Globals, "left alone", p.Set, others)
 	return asked, nil
 }
 
@@ -69,7 +70,7 @@ func (a *apiClient) applyAll(ctx context.Context, changes []api.Change, wait wai
 		}
 	} else if asList { // one change by its id is the gateway's to refuse
 		if changes, waiting = apart(changes); len(changes) == 0 {
-			return notYetError{errors.New("nothing was applied: " + notApproved(waiting))}
+			return cli.NotYet(errors.New("nothing was applied: " + notApproved(waiting)))
 		}
 	}
 	done := []api.Application{}
@@ -89,7 +90,7 @@ func (a *apiClient) applyAll(ctx context.Context, changes []api.Change, wait wai
 	}
 	switch {
 	case len(waiting) > 0 && stopped == nil:
-		stopped = notYetError{errors.New("left alone, " + notApproved(waiting))}
+		stopped = cli.NotYet(errors.New("left alone, " + notApproved(waiting)))
 	case len(waiting) > 0:
 		stopped = fmt.Errorf("%w\nleft alone, %s", stopped, notApproved(waiting))
 	}
@@ -99,7 +100,7 @@ func (a *apiClient) applyAll(ctx context.Context, changes []api.Change, wait wai
 			value = done[0]
 		}
 		if asList || len(done) == 1 {
-			if err := a.print(value, nil, nil); err != nil {
+			if err := a.Print(value, nil, nil); err != nil {
 				return err
 			}
 		}
@@ -139,18 +140,18 @@ func (a *apiClient) applyOne(ctx context.Context, c *api.Change, waited bool) (*
 	one, err := a.apply(ctx, c, waited && c.State == api.ChangeStateSpent)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, notYetError{fmt.Errorf("interrupted while %s was applied to %s: what was begun goes on at the gateway\ntry: bronzeward changes show %s", c.ID, c.Machine, c.ID)}
+		return nil, cli.NotYet(fmt.Errorf("interrupted while %s was applied to %s: what was begun goes on at the gateway\ntry: bronzeward changes show %s", c.ID, c.Machine, c.ID))
 	case err != nil:
 		return nil, err
 	}
 	for _, w := range one.Warnings {
-		fmt.Fprintf(a.errOut, "warning: %s: %s\n", c.Machine, oneLine(w))
+		fmt.Fprintf(a.ErrOut, "warning: %s: %s\n", c.Machine, cli.OneLine(w))
 	}
 	if a.Output == "table" {
 		if one.Message != "" {
-			fmt.Fprintf(a.out, "%s: %s\n", c.Machine, strings.TrimRight(one.Message, "\n"))
+			fmt.Fprintf(a.Out, "%s: %s\n", c.Machine, strings.TrimRight(one.Message, "\n"))
 		}
-		fmt.Fprintf(a.out, "%s: attempt %s is %s\n", c.Machine, one.Attempt.ID, one.Attempt.State)
+		fmt.Fprintf(a.Out, "%s: attempt %s is %s\n", c.Machine, one.Attempt.ID, one.Attempt.State)
 	}
 	return &one, notCompleted(c, &one.Attempt)
 }
@@ -168,7 +169,7 @@ func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one ap
 	if err != nil {
 		return one, err
 	}
-	every := a.pause
+	every := a.Pause
 	if every == 0 {
 		every = lookEveryAtLeast
 	}
@@ -191,7 +192,7 @@ func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one ap
 func notCompleted(c *api.Change, t *api.Attempt) error {
 	why := ""
 	if t.Reason != "" {
-		why = ": " + oneLine(t.Reason)
+		why = ": " + cli.OneLine(t.Reason)
 	}
 	switch t.State {
 	case api.AttemptStateCompleted:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -38,13 +39,13 @@ func TestSubmitWaitsForApprovalAndApplies(t *testing.T) {
 		says  string
 	}{
 		"approved at last":     {looks: []http.HandlerFunc{tagged(`"1"`, one), same304(`"1"`), tagged(`"2"`, approved(one))}, sent: 1, says: "attempt " + attemptA + " is completed"},
-		"rejected":             {looks: []http.HandlerFunc{tagged(`"1"`, one), tagged(`"2"`, ends(one, api.ChangeStateRejected))}, code: exitFailed, says: "is rejected: why not"},
-		"overtaken":            {looks: []http.HandlerFunc{tagged(`"1"`, ends(one, api.ChangeStateSuperseded))}, code: exitFailed, says: "runs something else"},
+		"rejected":             {looks: []http.HandlerFunc{tagged(`"1"`, one), tagged(`"2"`, ends(one, api.ChangeStateRejected))}, code: cli.ExitFailed, says: "is rejected: why not"},
+		"overtaken":            {looks: []http.HandlerFunc{tagged(`"1"`, ends(one, api.ChangeStateSuperseded))}, code: cli.ExitFailed, says: "runs something else"},
 		"applied by another":   {looks: []http.HandlerFunc{tagged(`"1"`, one), tagged(`"2"`, spent)}, says: "applied by \\u043elga of " + stubIssuer},
-		"the time is over":     {looks: []http.HandlerFunc{tagged(`"1"`, one), same304(`"1"`)}, args: []string{"--timeout", "1ms"}, code: exitNotYet, says: "not approved within 1ms\n" + changeOne + " (worker-1) goes on waiting"},
+		"the time is over":     {looks: []http.HandlerFunc{tagged(`"1"`, one), same304(`"1"`)}, args: []string{"--timeout", "1ms"}, code: cli.ExitNotYet, says: "not approved within 1ms\n" + changeOne + " (worker-1) goes on waiting"},
 		"the gateway restarts": {looks: []http.HandlerFunc{tagged(`"1"`, one), refuses(503, "BW-BOOK-001", "away", ""), tagged(`"2"`, approved(one))}, sent: 1, says: "is completed"},
-		"a credential ends":    {looks: []http.HandlerFunc{tagged(`"1"`, one), refuses(401, "BW-CREDENTIAL-004", "ended", "")}, code: exitDenied, says: "goes on waiting for approval until 2026-12-01 07:01:00 UTC\ntry: bronzeward changes apply " + changeOne + " --wait"},
-		"it does not complete": {looks: []http.HandlerFunc{tagged(`"1"`, approved(one))}, apply: gives(http.StatusCreated, applied(one, api.AttemptStateUnresolved)), sent: 1, code: exitFailed, says: "nobody knows whether worker-1 took the configuration"},
+		"a credential ends":    {looks: []http.HandlerFunc{tagged(`"1"`, one), refuses(401, "BW-CREDENTIAL-004", "ended", "")}, code: cli.ExitDenied, says: "goes on waiting for approval until 2026-12-01 07:01:00 UTC\ntry: bronzeward changes apply " + changeOne + " --wait"},
+		"it does not complete": {looks: []http.HandlerFunc{tagged(`"1"`, approved(one))}, apply: gives(http.StatusCreated, applied(one, api.AttemptStateUnresolved)), sent: 1, code: cli.ExitFailed, says: "nobody knows whether worker-1 took the configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStub(t)
@@ -56,7 +57,7 @@ func TestSubmitWaitsForApprovalAndApplies(t *testing.T) {
 			s.on("POST /changes/"+changeOne+"/applications", row.apply)
 			s.on("GET /attempts/"+attemptA, gives(http.StatusOK, attempt(one, api.AttemptStateOpen)), gives(http.StatusOK, attempt(one, api.AttemptStateCompleted)))
 			args := append([]string{"changes", "submit", "-n", "worker-1", "-f", "-", "--wait"}, row.args...)
-			got := runAt(t.Context(), console{in: strings.NewReader("x: y\n")}, args...)
+			got := runAt(t.Context(), cli.Console{In: strings.NewReader("x: y\n")}, args...)
 			sent := len(posted[api.Nothing](t, s, "/changes/"+changeOne+"/applications"))
 			if got.code != row.code || sent != row.sent || !strings.Contains(got.out+got.errOut, row.says) {
 				t.Errorf("code %d, applied %d times; want %d, %d and %q\n%s%s", got.code, sent, row.code, row.sent, row.says, got.out, got.errOut)
@@ -86,23 +87,23 @@ func TestASetIsAppliedOneMachineAtATime(t *testing.T) {
 			want: []string{"GET /changes", "POST /changes/ONE/applications", "POST /changes/TWO/applications"},
 		},
 		"the first does not": {
-			lists: []http.HandlerFunc{both}, first: api.AttemptStateRejected, code: exitFailed, says: "not begun: worker-2 (" + changeTwo + ")",
+			lists: []http.HandlerFunc{both}, first: api.AttemptStateRejected, code: cli.ExitFailed, says: "not begun: worker-2 (" + changeTwo + ")",
 			want: []string{"GET /changes", "POST /changes/ONE/applications"},
 		},
 		"one is not approved": {
-			lists: []http.HandlerFunc{list(two, approved(one))}, first: api.AttemptStateCompleted, code: exitNotYet, says: "left alone, not approved yet: worker-2 (" + changeTwo + ")\n--wait",
+			lists: []http.HandlerFunc{list(two, approved(one))}, first: api.AttemptStateCompleted, code: cli.ExitNotYet, says: "left alone, not approved yet: worker-2 (" + changeTwo + ")\n--wait",
 			want: []string{"GET /changes", "POST /changes/ONE/applications"},
 		},
 		"one is not approved, and the other does not complete": {
-			lists: []http.HandlerFunc{list(two, approved(one))}, first: api.AttemptStateRejected, code: exitFailed, says: "can be applied again\nleft alone, not approved yet: worker-2",
+			lists: []http.HandlerFunc{list(two, approved(one))}, first: api.AttemptStateRejected, code: cli.ExitFailed, says: "can be applied again\nleft alone, not approved yet: worker-2",
 			want: []string{"GET /changes", "POST /changes/ONE/applications"},
 		},
 		"none is approved": {
-			lists: []http.HandlerFunc{list(two, one)}, code: exitNotYet, says: "nothing was applied: not approved yet: worker-1 (" + changeOne + "), worker-2",
+			lists: []http.HandlerFunc{list(two, one)}, code: cli.ExitNotYet, says: "nothing was applied: not approved yet: worker-1 (" + changeOne + "), worker-2",
 			want: []string{"GET /changes"},
 		},
 		"somebody else's is in it": {
-			lists: []http.HandlerFunc{list(odd, approved(two), approved(one))}, code: exitFailed,
+			lists: []http.HandlerFunc{list(odd, approved(two), approved(one))}, code: cli.ExitFailed,
 			says: "mallory of https://people.example has 1\ntry: bronzeward changes show --set 'roll out' --requester '\u043elga'\ntry: bronzeward changes show --set 'roll out' --requester mallory\nnothing was applied: name one with --requester SUBJECT",
 			want: []string{"GET /changes"},
 		},
@@ -120,10 +121,10 @@ func TestASetIsAppliedOneMachineAtATime(t *testing.T) {
 			want: []string{"GET /changes", "GET /changes", "GET /changes", "POST /changes/ONE/applications", "POST /changes/TWO/applications"},
 		},
 		"one ends while it is waited for": {
-			lists: []http.HandlerFunc{list(two, approved(one)), list(ends(two, api.ChangeStateExpired), approved(one))}, args: []string{"--wait"}, code: exitFailed,
+			lists: []http.HandlerFunc{list(two, approved(one)), list(ends(two, api.ChangeStateExpired), approved(one))}, args: []string{"--wait"}, code: cli.ExitFailed,
 			says: "worker-2 is expired", want: []string{"GET /changes", "GET /changes"},
 		},
-		"there is none": {lists: []http.HandlerFunc{list()}, code: exitFailed, says: "no live change", want: []string{"GET /changes"}},
+		"there is none": {lists: []http.HandlerFunc{list()}, code: cli.ExitFailed, says: "no live change", want: []string{"GET /changes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStub(t)
@@ -146,12 +147,12 @@ func TestApplyingSaysWhatTheMachineSaid(t *testing.T) {
 		answer http.HandlerFunc
 		code   int
 	}{
-		"apply-completed":  {gives(http.StatusCreated, applied(one, api.AttemptStateCompleted)), exitOK},
-		"apply-unresolved": {gives(http.StatusCreated, held), exitFailed},
-		"apply-rejected":   {gives(http.StatusCreated, applied(one, api.AttemptStateRejected)), exitFailed},
-		"apply-not-sent":   {gives(http.StatusCreated, applied(one, api.AttemptStateNotSent)), exitFailed},
-		"apply-denied":     {refuses(http.StatusForbidden, "BW-APPROVAL-001", "change "+changeOne+" needs 1 approval from approvers", "bronzeward changes show "+changeOne), exitDenied},
-		"apply-running":    {gives(http.StatusCreated, applied(one, api.AttemptStateOpen)), exitOK}, // a repetition found it open
+		"apply-completed":  {gives(http.StatusCreated, applied(one, api.AttemptStateCompleted)), cli.ExitOK},
+		"apply-unresolved": {gives(http.StatusCreated, held), cli.ExitFailed},
+		"apply-rejected":   {gives(http.StatusCreated, applied(one, api.AttemptStateRejected)), cli.ExitFailed},
+		"apply-not-sent":   {gives(http.StatusCreated, applied(one, api.AttemptStateNotSent)), cli.ExitFailed},
+		"apply-denied":     {refuses(http.StatusForbidden, "BW-APPROVAL-001", "change "+changeOne+" needs 1 approval from approvers", "bronzeward changes show "+changeOne), cli.ExitDenied},
+		"apply-running":    {gives(http.StatusCreated, applied(one, api.AttemptStateOpen)), cli.ExitOK}, // a repetition found it open
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStub(t)
@@ -175,7 +176,7 @@ func TestASpentChangeIsTheGatewaysToRefuse(t *testing.T) {
 	spent.State, spent.AttemptID = api.ChangeStateSpent, attemptA
 	s.on("GET /changes/"+changeOne, gives(http.StatusOK, spent))
 	s.on("POST /changes/{id}/applications", refuses(http.StatusConflict, "BW-CHANGE-002", "it is spent", ""))
-	if got := runProgram(t, "changes", "apply", changeOne); got.code != exitFailed || !strings.Contains(got.errOut, "BW-CHANGE-002") {
+	if got := runProgram(t, "changes", "apply", changeOne); got.code != cli.ExitFailed || !strings.Contains(got.errOut, "BW-CHANGE-002") {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 }
@@ -199,9 +200,9 @@ func TestAnInterruptedCommandSaysWhatGoesOn(t *testing.T) {
 				s.on("GET /changes/"+changeOne, tagged(`"1"`, approved(oneChange())))
 				s.on(row.at, here)
 			}
-			got := runAt(ctx, console{in: strings.NewReader("x: y\n")}, "changes", "submit", "-n", "worker-1", "-f", "-", "--wait")
-			if got.code != exitNotYet || !strings.Contains(got.errOut, row.says) {
-				t.Errorf("code %d, want %d and %q\n%s", got.code, exitNotYet, row.says, got.errOut)
+			got := runAt(ctx, cli.Console{In: strings.NewReader("x: y\n")}, "changes", "submit", "-n", "worker-1", "-f", "-", "--wait")
+			if got.code != cli.ExitNotYet || !strings.Contains(got.errOut, row.says) {
+				t.Errorf("code %d, want %d and %q\n%s", got.code, cli.ExitNotYet, row.says, got.errOut)
 			}
 		})
 	}

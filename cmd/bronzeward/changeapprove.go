@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -24,7 +25,7 @@ type changesApproveCmd struct {
 	requesterFlags
 }
 
-func (p *changesApproveCmd) Run(ctx context.Context, g *globals) error {
+func (p *changesApproveCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err := p.check(g); err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func (p *changesApproveCmd) Run(ctx context.Context, g *globals) error {
 		if len(shown) > 1 {
 			question = fmt.Sprintf("You approve exactly these bytes for each of these %d machines.", len(shown))
 		}
-		if err := g.confirm(ctx, question); err != nil {
+		if err := g.Confirm(ctx, question); err != nil {
 			return err
 		}
 	}
@@ -56,20 +57,20 @@ func (p *changesApproveCmd) Run(ctx context.Context, g *globals) error {
 }
 
 // check refuses what would approve something that nobody looked at.
-func (p *changesApproveCmd) check(g *globals) error {
+func (p *changesApproveCmd) check(g *cli.Globals) error {
 	switch {
 	case (p.ID == "") == (p.Set == ""):
-		return usageError{errors.New("name one change by its id, or a set with --set")}
+		return cli.Usage(errors.New("name one change by its id, or a set with --set"))
 	case p.Yes:
-		return usageError{errors.New("--yes would approve what nobody looked at: give --digest with the digest that was shown, of the change or of the set")}
+		return cli.Usage(errors.New("--yes would approve what nobody looked at: give --digest with the digest that was shown, of the change or of the set"))
 	case p.Set != "" && p.Digest != "" && !setDigestForm.MatchString(p.Digest):
-		return usageError{fmt.Errorf("--digest is no set's: one is %s and 64 hexadecimal digits\ntry: bronzeward changes show --set %s", setScheme, shellWord(p.Set))}
+		return cli.Usage(fmt.Errorf("--digest is no set's: one is %s and 64 hexadecimal digits\ntry: bronzeward changes show --set %s", setScheme, cli.ShellWord(p.Set)))
 	case p.ID != "" && strings.HasPrefix(p.Digest, setScheme):
-		return usageError{errors.New("--digest is a set's: it goes with --set, and a change is approved by its own")}
-	case p.Digest == "" && !g.interactive && p.ID != "":
-		return usageError{fmt.Errorf("name the digest you looked at with --digest, so that nothing else is approved\ntry: bronzeward changes show %s", shellWord(p.ID))}
-	case p.Digest == "" && !g.interactive:
-		return usageError{fmt.Errorf("name the digest of the set you looked at with --digest, so that nothing else is approved\ntry: bronzeward changes show --set %s", shellWord(p.Set))}
+		return cli.Usage(errors.New("--digest is a set's: it goes with --set, and a change is approved by its own"))
+	case p.Digest == "" && !g.Interactive && p.ID != "":
+		return cli.Usage(fmt.Errorf("name the digest you looked at with --digest, so that nothing else is approved\ntry: bronzeward changes show %s", cli.ShellWord(p.ID)))
+	case p.Digest == "" && !g.Interactive:
+		return cli.Usage(fmt.Errorf("name the digest of the set you looked at with --digest, so that nothing else is approved\ntry: bronzeward changes show --set %s", cli.ShellWord(p.Set)))
 	}
 	return p.checkRequester(p.Set)
 }
@@ -82,8 +83,8 @@ func (a *apiClient) showOne(ctx context.Context, id string) ([]api.Change, error
 	if !live(&whole.Change) {
 		return nil, errors.New(ended(&whole.Change))
 	}
-	showChange(a.errOut, &whole, now)
-	fmt.Fprintln(a.errOut)
+	showChange(a.ErrOut, &whole, now)
+	fmt.Fprintln(a.ErrOut)
 	return []api.Change{whole.Change}, nil
 }
 
@@ -103,7 +104,7 @@ func (a *apiClient) ofSet(ctx context.Context, p *changesApproveCmd) ([]api.Chan
 		return nil, err
 	}
 	all, others := p.narrow(live)
-	a.sayLeft("left alone", p.Set, others)
+	sayLeft(a.Globals, "left alone", p.Set, others)
 	me, _, err := received[api.Caller](a.Whoami(ctx))
 	if err != nil {
 		return nil, err
@@ -114,11 +115,11 @@ func (a *apiClient) ofSet(ctx context.Context, p *changesApproveCmd) ([]api.Chan
 	})
 	switch n := len(all) - len(wanted); {
 	case len(wanted) == 0:
-		return nil, fmt.Errorf("you have approved all %d live changes of set %s already", len(all), ascii(p.Set))
+		return nil, fmt.Errorf("you have approved all %d live changes of set %s already", len(all), cli.ASCII(p.Set))
 	case len(wanted) > mostInOneAct:
-		return nil, fmt.Errorf("set %s has %d live changes, and one act approves at most %d: approve them by id", ascii(p.Set), len(wanted), mostInOneAct)
+		return nil, fmt.Errorf("set %s has %d live changes, and one act approves at most %d: approve them by id", cli.ASCII(p.Set), len(wanted), mostInOneAct)
 	case n > 0:
-		fmt.Fprintf(a.errOut, "you have approved %d of these %d live changes already; this is about the others\n", n, len(all))
+		fmt.Fprintf(a.ErrOut, "you have approved %d of these %d live changes already; this is about the others\n", n, len(all))
 	}
 	if p.Digest != "" {
 		return wanted, nil
@@ -128,8 +129,8 @@ func (a *apiClient) ofSet(ctx context.Context, p *changesApproveCmd) ([]api.Chan
 		return nil, err
 	}
 	for i := range whole {
-		describeChange(a.errOut, &whole[i], now)
-		fmt.Fprintln(a.errOut)
+		describeChange(a.ErrOut, &whole[i], now)
+		fmt.Fprintln(a.ErrOut)
 		wanted[i] = whole[i].Change // what is approved is what was shown
 	}
 	return wanted, nil
@@ -138,7 +139,7 @@ func (a *apiClient) ofSet(ctx context.Context, p *changesApproveCmd) ([]api.Chan
 // approve approves these changes by the digests they were shown with, all or none, and says
 // where that leaves them.
 func (a *apiClient) approve(ctx context.Context, shown []api.Change, comment string) error {
-	act := api.NewApproval{Digest: shown[0].Digest, Comment: given(comment)}
+	act := api.NewApproval{Digest: shown[0].Digest, Comment: cli.Given(comment)}
 	if len(shown) > 1 {
 		also := []api.AlsoApproved{}
 		for _, c := range shown[1:] {
@@ -151,17 +152,17 @@ func (a *apiClient) approve(ctx context.Context, shown []api.Change, comment str
 		return err
 	}
 	if a.Output != "table" {
-		return a.print(done.Items, nil, nil)
+		return a.Print(done.Items, nil, nil)
 	}
 	after := a.afterwards(ctx, shown)
 	for i := range done.Items {
 		v := &done.Items[i]
-		fmt.Fprintf(a.out, "change %s is approved by you: %s (decision %s)\n", v.ChangeID, v.ID, v.DecisionID)
+		fmt.Fprintf(a.Out, "change %s is approved by you: %s (decision %s)\n", v.ChangeID, v.ID, v.DecisionID)
 		for _, self := range v.Self {
-			fmt.Fprintf(a.errOut, "warning: it is your own change, as its %s; that is on record\n", oneLine(self))
+			fmt.Fprintf(a.ErrOut, "warning: it is your own change, as its %s; that is on record\n", cli.OneLine(self))
 		}
 		if c, ok := after[v.ChangeID]; ok {
-			fmt.Fprintf(a.out, "  %s: %s\n", c.Machine, needs(&c, said.now))
+			fmt.Fprintf(a.Out, "  %s: %s\n", c.Machine, needs(&c, said.now))
 		}
 	}
 	return nil

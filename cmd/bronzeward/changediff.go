@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -16,7 +17,7 @@ type changesDiffCmd struct {
 	ID string `arg:"" help:"Change id, chg_…"`
 }
 
-func (d *changesDiffCmd) Run(ctx context.Context, g *globals) error {
+func (d *changesDiffCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := d.open(g)
 	if err != nil {
 		return err
@@ -27,10 +28,10 @@ func (d *changesDiffCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	if g.Output != "table" {
-		return g.print(diff, nil, nil)
+		return g.Print(diff, nil, nil)
 	}
-	fmt.Fprintf(g.out, "change %s, digest %s\n", diff.ID, diff.Digest)
-	showDiff(g.out, &diff)
+	fmt.Fprintf(g.Out, "change %s, digest %s\n", diff.ID, diff.Digest)
+	showDiff(g.Out, &diff)
 	return nil
 }
 
@@ -53,7 +54,7 @@ func showConfigChanges(w io.Writer, changes []api.ConfigChange) {
 		if c.Reboot {
 			reboot = "  (Talos asks for a reboot)"
 		}
-		fmt.Fprintf(w, "  %s %s: %s -> %s%s\n", ascii(c.Document), ascii(c.Path), configValue(c.Before), configValue(c.After), reboot)
+		fmt.Fprintf(w, "  %s %s: %s -> %s%s\n", cli.ASCII(c.Document), cli.ASCII(c.Path), configValue(c.Before), configValue(c.After), reboot)
 	}
 }
 
@@ -65,13 +66,13 @@ func configValue(v any) string {
 		return "(none)"
 	case string:
 		if strings.HasPrefix(v, "fp:") {
-			return ascii(v)
+			return cli.ASCII(v)
 		}
 		return strconv.QuoteToASCII(v)
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return ascii(fmt.Sprint(v))
+		return cli.ASCII(fmt.Sprint(v))
 	}
-	return ascii(string(raw))
+	return cli.ASCII(string(raw))
 }

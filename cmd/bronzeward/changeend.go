@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -13,7 +14,7 @@ type changesRejectCmd struct {
 	Reason string `required:"" help:"Why; its requester reads it, and it stays in the record."`
 }
 
-func (r *changesRejectCmd) Run(ctx context.Context, g *globals) error {
+func (r *changesRejectCmd) Run(ctx context.Context, g *cli.Globals) error {
 	return r.end(g, func(a *apiClient) (*http.Response, error) {
 		return a.RejectChange(ctx, r.ID, nil, api.Reason{Reason: r.Reason})
 	})
@@ -25,14 +26,14 @@ type changesCancelCmd struct {
 	Reason string `default:"no reason was given" help:"Why; it stays in the record."`
 }
 
-func (c *changesCancelCmd) Run(ctx context.Context, g *globals) error {
+func (c *changesCancelCmd) Run(ctx context.Context, g *cli.Globals) error {
 	return c.end(g, func(a *apiClient) (*http.Response, error) {
 		return a.CancelChange(ctx, c.ID, nil, api.Reason{Reason: c.Reason})
 	})
 }
 
 // end does an act that ends a change, and says so.
-func (f clientFlags) end(g *globals, act func(*apiClient) (*http.Response, error)) error {
+func (f clientFlags) end(g *cli.Globals, act func(*apiClient) (*http.Response, error)) error {
 	a, err := f.open(g)
 	if err != nil {
 		return err
@@ -42,5 +43,5 @@ func (f clientFlags) end(g *globals, act func(*apiClient) (*http.Response, error
 	if err != nil {
 		return err
 	}
-	return g.done(c, "%s (decision %s)\n", ended(&c), said.decision)
+	return g.Done(c, "%s (decision %s)\n", ended(&c), said.decision)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -32,12 +33,12 @@ type changesListCmd struct {
 	After   string   `help:"Continue after this cursor, as printed by the page before."`
 }
 
-func (l *changesListCmd) Run(ctx context.Context, g *globals) error {
-	if err := checkLimit(l.Limit); err != nil {
+func (l *changesListCmd) Run(ctx context.Context, g *cli.Globals) error {
+	if err := cli.CheckLimit(l.Limit); err != nil {
 		return err
 	}
 	if l.Watch && (l.After != "" || l.Limit > mostPage) {
-		return usageError{fmt.Errorf("--watch looks at one page: it goes without --after, and with a --limit of at most %d", mostPage)}
+		return cli.Usage(fmt.Errorf("--watch looks at one page: it goes without --after, and with a --limit of at most %d", mostPage))
 	}
 	a, err := l.open(g)
 	if err != nil {
@@ -61,12 +62,12 @@ func (l *changesListCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	err = g.print(all, changeColumns(), func(row func(...string)) {
+	err = g.Print(all, changeColumns(), func(row func(...string)) {
 		for i := range all {
 			row(changeRow(&all[i], now)...)
 		}
 	})
-	g.more(len(all), "no change matches", next)
+	g.More(len(all), "no change matches", next)
 	if l.Set != "" {
 		l.digests(g, all, next)
 	}
@@ -75,24 +76,24 @@ func (l *changesListCmd) Run(ctx context.Context, g *globals) error {
 
 // digests prints the digest of what each requester has live in the set, where all of that
 // stands in the list: nothing is approved by it that was not shown.
-func (l *changesListCmd) digests(g *globals, all []api.Change, next string) {
+func (l *changesListCmd) digests(g *cli.Globals, all []api.Change, next string) {
 	states := slices.Concat(l.State, []string{})
 	if l.Live || len(states) == 0 {
 		states = append(states, "live")
 	}
 	both := slices.Contains(states, "live") || slices.Contains(states, "waiting") && slices.Contains(states, "approved")
 	if l.Machine != "" || l.After != "" || next != "" || !both {
-		fmt.Fprintf(g.errOut, "this may not be all of the set; to look at all of it: bronzeward changes show --set %s\n", shellWord(l.Set))
+		fmt.Fprintf(g.ErrOut, "this may not be all of the set; to look at all of it: bronzeward changes show --set %s\n", cli.ShellWord(l.Set))
 		return
 	}
 	for _, p := range partsOf(l.Set, slices.DeleteFunc(slices.Clone(all), func(c api.Change) bool { return !live(&c) })) {
-		fmt.Fprintln(g.errOut, p.line())
+		fmt.Fprintln(g.ErrOut, p.line())
 	}
 }
 
 // params is what to ask for; to know whose changes are one's own, the gateway is asked.
 func (l *changesListCmd) params(ctx context.Context, a *apiClient) (api.ListChangesParams, error) {
-	p := api.ListChangesParams{Machine: given(l.Machine), Set: given(l.Set)}
+	p := api.ListChangesParams{Machine: cli.Given(l.Machine), Set: cli.Given(l.Set)}
 	states := []api.ChangeStateFilter{}
 	for _, s := range l.State {
 		states = append(states, api.ChangeStateFilter(s))
@@ -121,8 +122,8 @@ func changeColumns() []string {
 func changeRow(c *api.Change, now time.Time) []string {
 	return []string{
 		c.ID, string(c.State), c.Machine, subject(c.Requester), c.Mode, fmt.Sprint(c.ChangesCount),
-		fmt.Sprintf("%d/%d", c.ApprovalsCounting, c.ApprovalsNeeded.Required), goodFor(c, now), clip(ascii(c.Set), mostSubject),
-		span(max(0, now.Sub(c.CreatedAt))),
+		fmt.Sprintf("%d/%d", c.ApprovalsCounting, c.ApprovalsNeeded.Required), goodFor(c, now), cli.Clip(cli.ASCII(c.Set), mostSubject),
+		cli.Span(max(0, now.Sub(c.CreatedAt))),
 	}
 }
 
@@ -146,7 +147,7 @@ func goodFor(c *api.Change, now time.Time) string {
 	case !end.After(now):
 		return "over"
 	}
-	return span(end.Sub(now))
+	return cli.Span(end.Sub(now))
 }
 
 // live is true while a change can still be approved or applied.
@@ -171,7 +172,7 @@ func ended(c *api.Change) string {
 		text += ": its time was over"
 	}
 	if c.Reason != "" {
-		text += ": " + oneLine(c.Reason)
+		text += ": " + cli.OneLine(c.Reason)
 	}
 	return text
 }

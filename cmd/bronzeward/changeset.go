@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -28,9 +29,9 @@ type requesterFlags struct {
 func (r requesterFlags) checkRequester(set string) error {
 	switch {
 	case r.Requester == "" && r.RequesterIssuer != "":
-		return usageError{errors.New("--requester-issuer says whose --requester is meant: give both")}
+		return cli.Usage(errors.New("--requester-issuer says whose --requester is meant: give both"))
 	case r.Requester != "" && set == "":
-		return usageError{errors.New("--requester narrows a set: it goes with --set")}
+		return cli.Usage(errors.New("--requester narrows a set: it goes with --set"))
 	}
 	return nil
 }
@@ -85,17 +86,17 @@ func setDigest(changes []api.Change) string {
 
 // line says whose these live changes are, and their digest.
 func (p setPart) line() string {
-	return fmt.Sprintf("set %s, %s of %s: %s", ascii(p.set), plural(len(p.changes), "live change"), person(p.requester), setDigest(p.changes))
+	return fmt.Sprintf("set %s, %s of %s: %s", cli.ASCII(p.set), cli.Plural(len(p.changes), "live change"), person(p.requester), setDigest(p.changes))
 }
 
 // flags are those that name this part in a printed command; beside are all parts it has to be
 // told from.
 func (p setPart) flags(beside ...setPart) string {
-	text := "--set " + shellWord(p.set) + " --requester " + shellWord(p.requester.Subject)
+	text := "--set " + cli.ShellWord(p.set) + " --requester " + cli.ShellWord(p.requester.Subject)
 	if slices.ContainsFunc(beside, func(o setPart) bool {
 		return o.requester.Subject == p.requester.Subject && o.requester.Issuer != p.requester.Issuer
 	}) {
-		text += " --requester-issuer " + shellWord(p.requester.Issuer)
+		text += " --requester-issuer " + cli.ShellWord(p.requester.Issuer)
 	}
 	return text
 }
@@ -118,12 +119,12 @@ func (a *apiClient) liveOfSet(ctx context.Context, set string) ([]api.Change, ti
 func (r requesterFlags) noneLive(set string) error {
 	of := ""
 	if r.Requester != "" {
-		of = " of " + ascii(r.Requester)
+		of = " of " + cli.ASCII(r.Requester)
 	}
 	if r.RequesterIssuer != "" {
-		of += " of " + ascii(r.RequesterIssuer)
+		of += " of " + cli.ASCII(r.RequesterIssuer)
 	}
-	return fmt.Errorf("set %s has no live change%s\ntry: bronzeward changes list --set %s", ascii(set), of, shellWord(set))
+	return fmt.Errorf("set %s has no live change%s\ntry: bronzeward changes list --set %s", cli.ASCII(set), of, cli.ShellWord(set))
 }
 
 // onePart is nil when the live changes of a set that the flags name are those of one
@@ -147,12 +148,12 @@ func several(parts []setPart) string {
 		who = append(who, fmt.Sprintf("%s has %d", person(p.requester), len(p.changes)))
 		look = append(look, "try: bronzeward changes show "+p.flags(parts...))
 	}
-	return fmt.Sprintf("set %s has live changes of %d requesters: %s\n%s", ascii(parts[0].set), len(parts), strings.Join(who, ", "), strings.Join(look, "\n"))
+	return fmt.Sprintf("set %s has live changes of %d requesters: %s\n%s", cli.ASCII(parts[0].set), len(parts), strings.Join(who, ", "), strings.Join(look, "\n"))
 }
 
 // sayLeft says what of a set is "left alone", or "not shown", because others asked for it.
-func (g *globals) sayLeft(what, set string, others []api.Change) {
+func sayLeft(g *cli.Globals, what, set string, others []api.Change) {
 	for _, p := range partsOf(set, others) {
-		fmt.Fprintf(g.errOut, "%s, asked by %s: %s\n", what, person(p.requester), machinesOf(p.changes))
+		fmt.Fprintf(g.ErrOut, "%s, asked by %s: %s\n", what, person(p.requester), machinesOf(p.changes))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -77,7 +78,7 @@ func TestTheDigestOfASetIsOfEachChangeAndItsDigest(t *testing.T) {
 func TestASetIsApprovedByTheDigestItWasShownWith(t *testing.T) {
 	s := withSet(t, otherChange(), oneChange())
 	got := runProgram(t, "changes", "approve", "--set", "roll out", "--digest", digestBoth, "--comment", "fine")
-	if got.code != exitOK {
+	if got.code != cli.ExitOK {
 		t.Fatalf("code %d\n%s", got.code, got.errOut)
 	}
 	golden(t, "approve-set", got)
@@ -106,17 +107,17 @@ func TestASetThatMovedIsNotApproved(t *testing.T) {
 		want   []string
 	}{
 		"control: as it was shown":          {now: []api.Change{two, one}, digest: digestBoth, want: []string{changeOne, changeTwo}},
-		"one came":                          {now: []api.Change{two, one}, digest: digestFirst, code: exitChanged, says: []string{came, "nothing was approved", "try: bronzeward changes show --set 'roll out'\n"}},
-		"one came, and it is narrowed":      {now: []api.Change{two, one}, digest: digestFirst, args: narrow, code: exitChanged, says: []string{came, "try: bronzeward changes show --set 'roll out' --requester"}},
-		"one went":                          {now: []api.Change{spent, one}, digest: digestBoth, code: exitChanged, says: []string{went, "by attempt"}},
-		"all went":                          {now: []api.Change{spent}, digest: setDigest([]api.Change{two}), code: exitChanged, says: []string{went}},
-		"one came, one went":                {now: []api.Change{two, ends(one, api.ChangeStateRejected)}, digest: digestFirst, code: exitChanged, says: []string{came, "went since: change " + changeOne + " of worker-1 is rejected: why not"}},
-		"other bytes of a change":           {now: []api.Change{other, one}, digest: digestBoth, code: exitChanged, says: []string{"cannot be told from that digest", "there now: change " + changeTwo}},
-		"somebody else's came":              {now: []api.Change{odd, two, one}, digest: digestBoth, code: exitChanged, says: []string{"not in that digest: change " + changeThree + " of worker-3, asked by mallory", "changes of 2 requesters: \\u043elga of https://people.example has 2, mallory of https://people.example has 1"}},
-		"somebody else's and one's own":     {now: []api.Change{odd, two, one}, digest: digestFirst, code: exitChanged, says: []string{came, "came since: change " + changeThree}},
+		"one came":                          {now: []api.Change{two, one}, digest: digestFirst, code: cli.ExitChanged, says: []string{came, "nothing was approved", "try: bronzeward changes show --set 'roll out'\n"}},
+		"one came, and it is narrowed":      {now: []api.Change{two, one}, digest: digestFirst, args: narrow, code: cli.ExitChanged, says: []string{came, "try: bronzeward changes show --set 'roll out' --requester"}},
+		"one went":                          {now: []api.Change{spent, one}, digest: digestBoth, code: cli.ExitChanged, says: []string{went, "by attempt"}},
+		"all went":                          {now: []api.Change{spent}, digest: setDigest([]api.Change{two}), code: cli.ExitChanged, says: []string{went}},
+		"one came, one went":                {now: []api.Change{two, ends(one, api.ChangeStateRejected)}, digest: digestFirst, code: cli.ExitChanged, says: []string{came, "went since: change " + changeOne + " of worker-1 is rejected: why not"}},
+		"other bytes of a change":           {now: []api.Change{other, one}, digest: digestBoth, code: cli.ExitChanged, says: []string{"cannot be told from that digest", "there now: change " + changeTwo}},
+		"somebody else's came":              {now: []api.Change{odd, two, one}, digest: digestBoth, code: cli.ExitChanged, says: []string{"not in that digest: change " + changeThree + " of worker-3, asked by mallory", "changes of 2 requesters: \\u043elga of https://people.example has 2, mallory of https://people.example has 1"}},
+		"somebody else's and one's own":     {now: []api.Change{odd, two, one}, digest: digestFirst, code: cli.ExitChanged, says: []string{came, "came since: change " + changeThree}},
 		"somebody else's, and narrowed":     {now: []api.Change{odd, two, one}, digest: digestBoth, args: narrow, says: []string{"left alone, asked by mallory of https://people.example: worker-3 (" + changeThree}, want: []string{changeOne, changeTwo}},
-		"a digest of several requesters":    {now: []api.Change{odd, two, one}, digest: setDigest([]api.Change{one, two, odd}), code: exitFailed, says: []string{"2 requesters", "nothing was approved: name one with --requester SUBJECT"}},
-		"narrowed to who has nothing there": {now: []api.Change{two, one}, digest: digestBoth, args: []string{"--requester", "otto"}, code: exitChanged, says: []string{"cannot be told from that digest", "nothing was approved", "show --set 'roll out'\n"}},
+		"a digest of several requesters":    {now: []api.Change{odd, two, one}, digest: setDigest([]api.Change{one, two, odd}), code: cli.ExitFailed, says: []string{"2 requesters", "nothing was approved: name one with --requester SUBJECT"}},
+		"narrowed to who has nothing there": {now: []api.Change{two, one}, digest: digestBoth, args: []string{"--requester", "otto"}, code: cli.ExitChanged, says: []string{"cannot be told from that digest", "nothing was approved", "show --set 'roll out'\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withSet(t, row.now...)
@@ -129,7 +130,7 @@ func TestASetThatMovedIsNotApproved(t *testing.T) {
 					t.Errorf("does not say %q:\n%s", says, got.errOut)
 				}
 			}
-			if all := got.out + got.errOut; row.code != exitOK && (strings.Contains(all, "sha256:") || strings.Contains(all, "changes approve")) {
+			if all := got.out + got.errOut; row.code != cli.ExitOK && (strings.Contains(all, "sha256:") || strings.Contains(all, "changes approve")) {
 				t.Errorf("a refusal gives what to approve by:\n%s", all)
 			}
 		})
@@ -146,7 +147,7 @@ func TestTheCommandThatIsShownApprovesWhatWasShown(t *testing.T) {
 		want  []string
 	}{
 		"nothing came": {later: []api.Change{one}, want: []string{changeOne}},
-		"one came":     {later: []api.Change{two, one}, code: exitChanged},
+		"one came":     {later: []api.Change{two, one}, code: cli.ExitChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStub(t)
@@ -171,8 +172,8 @@ func TestAnAnswerApprovesWhatWasShownBeforeTheQuestion(t *testing.T) {
 	s := newStub(t)
 	s.knows(oneChange(), otherChange())
 	s.on("GET /changes", lists(oneChange()), lists(otherChange(), oneChange()))
-	got := runAt(t.Context(), console{in: strings.NewReader("yes\n"), interactive: true}, "changes", "approve", "--set", "roll out")
-	if diff := cmp.Diff([]string{changeOne}, approvedOf(t, s)); diff != "" || got.code != exitOK {
+	got := runAt(t.Context(), cli.Console{In: strings.NewReader("yes\n"), Interactive: true}, "changes", "approve", "--set", "roll out")
+	if diff := cmp.Diff([]string{changeOne}, approvedOf(t, s)); diff != "" || got.code != cli.ExitOK {
 		t.Errorf("code %d; approved (-want +got):\n%s%s", got.code, diff, got.errOut)
 	}
 	golden(t, "approve-set-asked", got)
@@ -189,16 +190,16 @@ func TestASetOfSeveralRequestersIsActedOnOneAtATime(t *testing.T) {
 		says string
 		want []string
 	}{
-		"two people":                 {now: []api.Change{odd, two, one}, code: exitFailed, says: "try: bronzeward changes show --set 'roll out' --requester mallory\n"},
+		"two people":                 {now: []api.Change{odd, two, one}, code: cli.ExitFailed, says: "try: bronzeward changes show --set 'roll out' --requester mallory\n"},
 		"one of two people":          {now: []api.Change{odd, two, one}, args: []string{"--requester", "mallory"}, says: "left alone, asked by \\u043elga of https://people.example: worker-1 (" + changeOne + "), worker-2", want: []string{changeThree}},
-		"two of one subject":         {now: []api.Change{elsewhere, one}, args: []string{"--requester", one.Requester.Subject}, code: exitFailed, says: "--requester-issuer https://else.example\n"},
+		"two of one subject":         {now: []api.Change{elsewhere, one}, args: []string{"--requester", one.Requester.Subject}, code: cli.ExitFailed, says: "--requester-issuer https://else.example\n"},
 		"one of two of that subject": {now: []api.Change{elsewhere, one}, args: []string{"--requester", one.Requester.Subject, "--requester-issuer", stubIssuer}, says: "of https://else.example: worker-3", want: []string{changeOne}},
-		"nobody of that name":        {now: []api.Change{two, one}, args: []string{"--requester", "otto"}, code: exitFailed, says: "no live change of otto"},
-		"nothing":                    {code: exitFailed, says: "no live change\n"},
+		"nobody of that name":        {now: []api.Change{two, one}, args: []string{"--requester", "otto"}, code: cli.ExitFailed, says: "no live change of otto"},
+		"nothing":                    {code: cli.ExitFailed, says: "no live change\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withSet(t, row.now...)
-			got := runAt(t.Context(), console{in: strings.NewReader("yes\n"), interactive: true}, append([]string{"changes", "approve", "--set", "roll out"}, row.args...)...)
+			got := runAt(t.Context(), cli.Console{In: strings.NewReader("yes\n"), Interactive: true}, append([]string{"changes", "approve", "--set", "roll out"}, row.args...)...)
 			if diff := cmp.Diff(row.want, approvedOf(t, s)); diff != "" || got.code != row.code || !strings.Contains(got.errOut, row.says) {
 				t.Errorf("code %d, want %d and %q; approved (-want +got):\n%s%s", got.code, row.code, row.says, diff, got.errOut)
 			}
@@ -214,7 +215,7 @@ func TestWhatIsApprovedAlreadyIsLeftOutOfASet(t *testing.T) {
 	s.on("GET /changes/{id}", gives(http.StatusOK, otherChange()))
 	s.on("POST /changes/{id}/approvals", gives(http.StatusCreated, api.ApprovalList{Items: []api.Approval{}}))
 	got := runProgram(t, "changes", "approve", "--set", "roll out", "--digest", digestBoth)
-	if got.code != exitOK || !strings.Contains(got.errOut, "you have approved 1 of these 2 live changes") {
+	if got.code != cli.ExitOK || !strings.Contains(got.errOut, "you have approved 1 of these 2 live changes") {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 	if diff := cmp.Diff([]string{changeTwo}, approvedOf(t, s)); diff != "" {
@@ -223,7 +224,7 @@ func TestWhatIsApprovedAlreadyIsLeftOutOfASet(t *testing.T) {
 	s.mux = http.NewServeMux()
 	s.on("GET /changes", lists(oneChange()))
 	s.on("GET /whoami", gives(http.StatusOK, api.Caller{Subject: "vera", Issuer: stubIssuer}))
-	if got := runProgram(t, "changes", "approve", "--set", "roll out", "--digest", digestFirst); got.code != exitFailed || !strings.Contains(got.errOut, "all 1 live changes") {
+	if got := runProgram(t, "changes", "approve", "--set", "roll out", "--digest", digestFirst); got.code != cli.ExitFailed || !strings.Contains(got.errOut, "all 1 live changes") {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 }
@@ -240,8 +241,8 @@ func TestTwoDigestsOfOneChangeAreNotApproved(t *testing.T) {
 			s.on("GET /whoami", gives(http.StatusOK, api.Caller{}))
 			s.on("GET /changes/{id}", gives(http.StatusOK, other))
 			s.on("GET /changes/{id}/diff", gives(http.StatusOK, diffOf(otherChange())))
-			got := runAt(t.Context(), console{in: strings.NewReader("yes\n"), interactive: true}, append([]string{"changes", "approve"}, args...)...)
-			if got.code != exitFailed || len(approvedOf(t, s)) != 0 || !strings.Contains(got.errOut, "name two digests") {
+			got := runAt(t.Context(), cli.Console{In: strings.NewReader("yes\n"), Interactive: true}, append([]string{"changes", "approve"}, args...)...)
+			if got.code != cli.ExitFailed || len(approvedOf(t, s)) != 0 || !strings.Contains(got.errOut, "name two digests") {
 				t.Errorf("code %d\n%s", got.code, got.errOut)
 			}
 		})
@@ -261,7 +262,7 @@ func TestASetIsShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withSet(t, row.now...)
 			got := runProgram(t, append([]string{"changes", "show", "--set", "roll out"}, row.args...)...)
-			if got.code != exitOK {
+			if got.code != cli.ExitOK {
 				t.Errorf("code %d", got.code)
 			}
 			golden(t, name, got)
@@ -305,7 +306,7 @@ func TestAListGivesTheDigestOfWhatItListsWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withSet(t, row.now...)
 			got := runProgram(t, append([]string{"changes", "list", "--set", "roll out"}, row.args...)...)
-			if got.code != exitOK || !strings.Contains(got.errOut, row.want) || row.want == partly && strings.Contains(got.errOut, setScheme) {
+			if got.code != cli.ExitOK || !strings.Contains(got.errOut, row.want) || row.want == partly && strings.Contains(got.errOut, setScheme) {
 				t.Errorf("code %d, said\n%swant %q", got.code, got.errOut, row.want)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -21,7 +22,7 @@ func (a *apiClient) asShown(ctx context.Context, set string, r requesterFlags, l
 	if setDigest(asked) == digest {
 		return r.onePart(set, live, "nothing was approved")
 	}
-	text := []string{fmt.Sprintf("set %s is not as it was when that digest was shown: nothing was approved", ascii(set))}
+	text := []string{fmt.Sprintf("set %s is not as it was when that digest was shown: nothing was approved", cli.ASCII(set))}
 	parts := partsOf(set, asked)
 	if i := slices.IndexFunc(parts, func(p setPart) bool { return setDigest(p.changes) == digest }); i >= 0 {
 		text = append(text, "that digest is of what "+person(parts[i].requester)+" has in it")
@@ -34,13 +35,13 @@ func (a *apiClient) asShown(ctx context.Context, set string, r requesterFlags, l
 		text = append(text, a.moves(ctx, set, r, asked, digest)...)
 	}
 	if len(parts) > 1 {
-		return changedError{errors.New(strings.Join(append(text, several(parts)), "\n"))}
+		return cli.Changed(errors.New(strings.Join(append(text, several(parts)), "\n")))
 	}
-	again := "--set " + shellWord(set)
+	again := "--set " + cli.ShellWord(set)
 	if r.Requester != "" && len(parts) == 1 {
 		again = parts[0].flags(partsOf(set, live)...)
 	}
-	return changedError{errors.New(strings.Join(append(text, "try: bronzeward changes show "+again), "\n"))}
+	return cli.Changed(errors.New(strings.Join(append(text, "try: bronzeward changes show "+again), "\n")))
 }
 
 // moves says, in lines, what came to a set and what went from it since it had this digest; or

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -44,30 +45,30 @@ func (a *apiClient) showSet(ctx context.Context, set string, r requesterFlags) e
 		shown = append(shown, one)
 	}
 	if a.Output != "table" {
-		a.sayLeft("not shown", set, others)
-		return a.print(shown, nil, nil)
+		sayLeft(a.Globals, "not shown", set, others)
+		return a.Print(shown, nil, nil)
 	}
 	for i, p := range parts {
 		for j := range shown[i].Changes {
-			describeChange(a.out, &shown[i].Changes[j], now)
-			fmt.Fprintln(a.out)
+			describeChange(a.Out, &shown[i].Changes[j], now)
+			fmt.Fprintln(a.Out)
 		}
-		fmt.Fprintln(a.out, p.line())
-		showNext(a.out, p.next(beside))
+		fmt.Fprintln(a.Out, p.line())
+		showNext(a.Out, p.next(beside))
 		if i < len(parts)-1 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.Out)
 		}
 	}
 	if len(parts) > 1 {
-		fmt.Fprintf(a.errOut, "this set has changes of %d requesters; one act approves those of one\n", len(parts))
+		fmt.Fprintf(a.ErrOut, "this set has changes of %d requesters; one act approves those of one\n", len(parts))
 	}
-	a.sayLeft("not shown", set, others)
+	sayLeft(a.Globals, "not shown", set, others)
 	return nil
 }
 
 // next is what can be done with this part of a set, which has these parts.
 func (p setPart) next(all []setPart) []string {
-	flags := "--set " + shellWord(p.set)
+	flags := "--set " + cli.ShellWord(p.set)
 	if len(all) > 1 {
 		flags = p.flags(all...)
 	}
@@ -81,7 +82,7 @@ func (p setPart) next(all []setPart) []string {
 // wholeChanges reads each of these changes with its diff. It errs when one is not live any
 // more, so that what is shown can be acted on.
 func (a *apiClient) wholeChanges(ctx context.Context, changes []api.Change) (out []wholeChange, now time.Time, err error) {
-	defer a.busy("reading %s", plural(len(changes), "change"))()
+	defer a.busy("reading %s", cli.Plural(len(changes), "change"))()
 	for i := range changes {
 		var one wholeChange
 		if one, now, err = a.wholeChange(ctx, changes[i].ID); err != nil {
@@ -91,7 +92,7 @@ func (a *apiClient) wholeChanges(ctx context.Context, changes []api.Change) (out
 			return nil, now, fmt.Errorf("change %s reads differently in the list and by itself; nothing is shown", one.ID)
 		}
 		if !live(&one.Change) {
-			return nil, now, changedError{fmt.Errorf("%s\nit was live a moment ago: look again", ended(&one.Change))}
+			return nil, now, cli.Changed(fmt.Errorf("%s\nit was live a moment ago: look again", ended(&one.Change)))
 		}
 		out = append(out, one)
 	}

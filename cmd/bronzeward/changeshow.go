@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -20,9 +21,9 @@ type changesShowCmd struct {
 	requesterFlags
 }
 
-func (s *changesShowCmd) Run(ctx context.Context, g *globals) error {
+func (s *changesShowCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if (s.ID == "") == (s.Set == "") {
-		return usageError{errors.New("name one change by its id, or a set with --set")}
+		return cli.Usage(errors.New("name one change by its id, or a set with --set"))
 	}
 	if err := s.checkRequester(s.Set); err != nil {
 		return err
@@ -40,9 +41,9 @@ func (s *changesShowCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	if g.Output != "table" {
-		return g.print(whole, nil, nil)
+		return g.Print(whole, nil, nil)
 	}
-	showChange(g.out, &whole, now)
+	showChange(g.Out, &whole, now)
 	return nil
 }
 
@@ -79,12 +80,12 @@ func describeChange(w io.Writer, c *wholeChange, now time.Time) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(label, value string) {
 		if value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", label, oneLine(value))
+			fmt.Fprintf(t, "%s\t%s\n", label, cli.OneLine(value))
 		}
 	}
 	line("machine", c.Machine+" in "+c.Cluster)
 	line("asked by", person(c.Requester))
-	line("asked", fmt.Sprintf("%s (%s ago)", stamp(&c.CreatedAt), span(max(0, now.Sub(c.CreatedAt)))))
+	line("asked", fmt.Sprintf("%s (%s ago)", cli.Stamp(&c.CreatedAt), cli.Span(max(0, now.Sub(c.CreatedAt)))))
 	line("mode", c.Mode)
 	if c.Kind != api.Apply {
 		line("kind", string(c.Kind))
@@ -94,7 +95,7 @@ func describeChange(w io.Writer, c *wholeChange, now time.Time) {
 	if c.Base.Persistent != c.Base.Active {
 		line("base on disk", c.Base.Persistent)
 	}
-	line("set", ascii(c.Set))
+	line("set", cli.ASCII(c.Set))
 	line("good until", clock(&c.Change, now))
 	line("approvals", needed(&c.Change))
 	if c.Warnings != nil {
@@ -110,7 +111,7 @@ func describeChange(w io.Writer, c *wholeChange, now time.Time) {
 		fmt.Fprintln(w, "\napproved by")
 	}
 	for i := range c.Approvals {
-		fmt.Fprintf(w, "  %s  %s\n", c.Approvals[i].ID, oneLine(approval(&c.Approvals[i])))
+		fmt.Fprintf(w, "  %s  %s\n", c.Approvals[i].ID, cli.OneLine(approval(&c.Approvals[i])))
 	}
 	showDiff(w, &c.Diff)
 }
@@ -120,9 +121,9 @@ func headline(c *api.Change) string {
 	switch c.State {
 	case api.ChangeStateWaiting:
 		n := max(0, c.ApprovalsNeeded.Required-c.ApprovalsCounting)
-		text := fmt.Sprintf("change %s waits for %s", c.ID, plural(n, "more approval"))
+		text := fmt.Sprintf("change %s waits for %s", c.ID, cli.Plural(n, "more approval"))
 		if len(c.ApprovalsNeeded.Groups) > 0 {
-			text += " from " + ascii(strings.Join(c.ApprovalsNeeded.Groups, " or "))
+			text += " from " + cli.ASCII(strings.Join(c.ApprovalsNeeded.Groups, " or "))
 		}
 		return text
 	case api.ChangeStateApproved:
@@ -144,13 +145,13 @@ func clock(c *api.Change, now time.Time) string {
 	if left != "over" {
 		left = "for " + left
 	}
-	return fmt.Sprintf("%s, to be %s (%s)", stamp(end), what, left)
+	return fmt.Sprintf("%s, to be %s (%s)", cli.Stamp(end), what, left)
 }
 
 func needed(c *api.Change) string {
 	text := fmt.Sprintf("%d of %d", c.ApprovalsCounting, c.ApprovalsNeeded.Required)
 	if len(c.ApprovalsNeeded.Groups) > 0 {
-		text += " from " + ascii(strings.Join(c.ApprovalsNeeded.Groups, " or "))
+		text += " from " + cli.ASCII(strings.Join(c.ApprovalsNeeded.Groups, " or "))
 	}
 	if c.ApprovalsNeeded.SelfApproval {
 		text += "; one's own counts"
@@ -160,7 +161,7 @@ func needed(c *api.Change) string {
 
 // approval is one line about one person's approval, with what a reader should know.
 func approval(v *api.Approval) string {
-	text := fmt.Sprintf("%s, %s", person(v.Approver), stamp(&v.At))
+	text := fmt.Sprintf("%s, %s", person(v.Approver), cli.Stamp(&v.At))
 	if v.Revoked {
 		text += "; revoked"
 		if v.RevokedReason != "" {
@@ -192,7 +193,7 @@ func nextOf(c *api.Change) []string {
 			fmt.Sprintf("bronzeward changes reject %s --reason TEXT", c.ID),
 		}
 		if c.Set != "" {
-			steps = append(steps, "bronzeward changes show --set "+shellWord(c.Set))
+			steps = append(steps, "bronzeward changes show --set "+cli.ShellWord(c.Set))
 		}
 		return steps
 	case api.ChangeStateApproved:
@@ -204,7 +205,7 @@ func nextOf(c *api.Change) []string {
 	case api.ChangeStateSpent:
 		return []string{"bronzeward attempts show " + c.AttemptID}
 	}
-	return []string{fmt.Sprintf("bronzeward changes submit -n %s -f FILE", shellWord(c.Machine))}
+	return []string{fmt.Sprintf("bronzeward changes submit -n %s -f FILE", cli.ShellWord(c.Machine))}
 }
 
 func showNext(w io.Writer, steps []string) {
@@ -212,11 +213,4 @@ func showNext(w io.Writer, steps []string) {
 	for _, s := range steps {
 		fmt.Fprintf(w, "  %s\n", s)
 	}
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"slices"
 	"time"
 	"unicode/utf8"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -23,7 +22,7 @@ type changesSubmitCmd struct {
 	Mode    string   `enum:"no-reboot" default:"no-reboot" help:"How to apply it: no-reboot."`
 }
 
-func (s *changesSubmitCmd) Run(ctx context.Context, g *globals) error {
+func (s *changesSubmitCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err := s.checkMachines(); err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (s *changesSubmitCmd) Run(ctx context.Context, g *globals) error {
 	var captured []api.Change
 	var problems []error
 	for _, machine := range s.Machine {
-		c, err := a.submit(ctx, api.NewChange{Machine: machine, Configuration: text, Mode: api.NewChangeMode(s.Mode), Set: given(s.Set)}, !s.Wait && len(s.Machine) == 1)
+		c, err := a.submit(ctx, api.NewChange{Machine: machine, Configuration: text, Mode: api.NewChangeMode(s.Mode), Set: cli.Given(s.Set)}, !s.Wait && len(s.Machine) == 1)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", machine, err))
 			continue
@@ -60,12 +59,12 @@ func (s *changesSubmitCmd) Run(ctx context.Context, g *globals) error {
 		if s.Set == "" {
 			value = captured[0]
 		}
-		if err := g.print(value, nil, nil); err != nil {
+		if err := g.Print(value, nil, nil); err != nil {
 			return err
 		}
 	}
 	if len(problems) > 0 && len(captured) > 0 {
-		problems = append(problems, fmt.Errorf("the set is not whole: %s\ntry: bronzeward changes show --set %s", machinesOf(captured), shellWord(s.Set)))
+		problems = append(problems, fmt.Errorf("the set is not whole: %s\ntry: bronzeward changes show --set %s", machinesOf(captured), cli.ShellWord(s.Set)))
 	}
 	if len(problems) > 0 {
 		return errors.Join(problems...)
@@ -74,7 +73,7 @@ func (s *changesSubmitCmd) Run(ctx context.Context, g *globals) error {
 		return a.applyAll(ctx, captured, s.waitFlags, s.Set != "")
 	}
 	if len(captured) > 1 && g.Output == "table" {
-		fmt.Fprintf(g.out, "next: bronzeward changes show --set %s\n", shellWord(s.Set))
+		fmt.Fprintf(g.Out, "next: bronzeward changes show --set %s\n", cli.ShellWord(s.Set))
 	}
 	return nil
 }
@@ -83,40 +82,22 @@ func (s *changesSubmitCmd) checkMachines() error {
 	sorted := slices.Sorted(slices.Values(s.Machine))
 	switch {
 	case slices.Contains(sorted, ""):
-		return usageError{errors.New("-n names a machine that has no name")}
+		return cli.Usage(errors.New("-n names a machine that has no name"))
 	case len(slices.Compact(slices.Clone(sorted))) < len(sorted):
-		return usageError{errors.New("-n names a machine twice")}
+		return cli.Usage(errors.New("-n names a machine twice"))
 	case len(sorted) > 1 && s.Set == "":
-		return usageError{errors.New("several machines make a set: give it a name with --set NAME, and it can be approved in one act")}
+		return cli.Usage(errors.New("several machines make a set: give it a name with --set NAME, and it can be approved in one act"))
 	}
 	return nil
 }
 
 // text is the configuration byte for byte. JSON carries UTF-8 only, and so does the API.
-func (s *changesSubmitCmd) text(g *globals) (string, error) {
-	raw, err := g.configuration(s.File)
+func (s *changesSubmitCmd) text(g *cli.Globals) (string, error) {
+	raw, err := g.Configuration(s.File)
 	if err == nil && !utf8.Valid(raw) {
-		err = usageError{fmt.Errorf("reading the configuration: %s is not UTF-8", s.File)}
+		err = cli.Usage(fmt.Errorf("reading the configuration: %s is not UTF-8", s.File))
 	}
 	return string(raw), err
-}
-
-// configuration reads a file, or standard input for -, that is not empty.
-func (g *globals) configuration(file string) ([]byte, error) {
-	var raw []byte
-	var err error
-	if file == "-" {
-		raw, err = io.ReadAll(g.in)
-	} else {
-		raw, err = os.ReadFile(file)
-	}
-	switch {
-	case err != nil:
-		return nil, usageError{fmt.Errorf("reading the configuration: %w", err)}
-	case len(raw) == 0:
-		return nil, usageError{fmt.Errorf("reading the configuration: %s is empty", file)}
-	}
-	return raw, nil
 }
 
 // submit proposes one change and says so; with next, it says what comes then, too.
@@ -130,11 +111,11 @@ func (a *apiClient) submit(ctx context.Context, one api.NewChange, next bool) (a
 	if said.status == http.StatusOK {
 		what = "there already, with these very bytes"
 	}
-	fmt.Fprintf(a.out, "change %s for %s is %s (decision %s)\n", c.ID, c.Machine, what, said.decision)
+	fmt.Fprintf(a.Out, "change %s for %s is %s (decision %s)\n", c.ID, c.Machine, what, said.decision)
 	if said.status == http.StatusOK {
-		fmt.Fprintf(a.out, "  asked by %s%s\n", person(c.Requester), inSet(&c))
+		fmt.Fprintf(a.Out, "  asked by %s%s\n", person(c.Requester), inSet(&c))
 	}
-	fmt.Fprintf(a.out, "  values changed: %d; %s\n", c.ChangesCount, needs(&c, said.now))
+	fmt.Fprintf(a.Out, "  values changed: %d; %s\n", c.ChangesCount, needs(&c, said.now))
 	if !next {
 		return c, nil
 	}
@@ -142,7 +123,7 @@ func (a *apiClient) submit(ctx context.Context, one api.NewChange, next bool) (a
 	if c.State == api.ChangeStateApproved {
 		step = "apply"
 	}
-	fmt.Fprintf(a.out, "  next: bronzeward changes %s %s\n", step, c.ID)
+	fmt.Fprintf(a.Out, "  next: bronzeward changes %s %s\n", step, c.ID)
 	return c, nil
 }
 
@@ -151,7 +132,7 @@ func inSet(c *api.Change) string {
 	if c.Set == "" {
 		return ""
 	}
-	return ", in set " + ascii(c.Set)
+	return ", in set " + cli.ASCII(c.Set)
 }
 
 // setNamed is a set as a sentence names it.
@@ -159,7 +140,7 @@ func setNamed(set string) string {
 	if set == "" {
 		return "no set"
 	}
-	return "set " + ascii(set)
+	return "set " + cli.ASCII(set)
 }
 
 // needs says what a live change waits for, and how long.

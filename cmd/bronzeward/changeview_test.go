@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -67,7 +68,7 @@ func TestChangesAreShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runProgram(t, args...)
-			if got.code != exitOK {
+			if got.code != cli.ExitOK {
 				t.Fatalf("code %d\n%s", got.code, got.errOut)
 			}
 			got.out = strings.ReplaceAll(got.out, s.URL, "https://GATEWAY")
@@ -133,8 +134,8 @@ func TestAWatchPrintsWhatMoved(t *testing.T) {
 		func(_ http.ResponseWriter, r *http.Request) { stop(); <-r.Context().Done() },
 	)
 	s.on("GET /changes/"+changeOne, gives(http.StatusOK, gone))
-	got := runAt(ctx, console{}, "changes", "list", "--watch", "--live")
-	if got.code != exitOK || got.errOut != "" {
+	got := runAt(ctx, cli.Console{}, "changes", "list", "--watch", "--live")
+	if got.code != cli.ExitOK || got.errOut != "" {
 		t.Fatalf("code %d\n%s", got.code, got.errOut)
 	}
 	golden(t, "changes-watch", got)
@@ -156,7 +157,7 @@ func TestAWatchPrintsWhatMoved(t *testing.T) {
 func TestAWatchThatNeverBeganSaysWhy(t *testing.T) {
 	s := newStub(t)
 	s.on("GET /changes", refuses(http.StatusServiceUnavailable, "BW-BOOK-001", "away", ""))
-	if got := runProgram(t, "changes", "list", "-w"); got.code != exitUnavailable || len(s.requests()) != mostTries {
+	if got := runProgram(t, "changes", "list", "-w"); got.code != cli.ExitUnavailable || len(s.requests()) != mostTries {
 		t.Errorf("code %d after %d requests", got.code, len(s.requests()))
 	}
 }

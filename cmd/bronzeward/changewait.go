@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -19,7 +20,7 @@ type waitFlags struct {
 
 func (w waitFlags) check() error {
 	if w.Timeout < 0 || w.Timeout > 0 && !w.Wait {
-		return usageError{errors.New("--timeout bounds what --wait waits for: give both, and a length of time")}
+		return cli.Usage(errors.New("--timeout bounds what --wait waits for: give both, and a length of time"))
 	}
 	return nil
 }
@@ -57,16 +58,16 @@ func (a *apiClient) untilApproved(ctx context.Context, changes []api.Change, tim
 				return false, errors.New(ended(&now[i]))
 			}
 		}
-		a.asker.progress.note(waitingFor(now))
+		a.asker.progress.Note(waitingFor(now))
 		return allApproved(now), nil
 	})
 	switch {
 	case err == nil:
 		return now, nil
 	case bounded.Err() != nil && ctx.Err() == nil:
-		return nil, notYetError{fmt.Errorf("not approved within %s\n%s", timeout, goesOn(now))}
+		return nil, cli.NotYet(fmt.Errorf("not approved within %s\n%s", timeout, goesOn(now)))
 	case ctx.Err() != nil:
-		return nil, notYetError{fmt.Errorf("interrupted while waiting for approvals\n%s", goesOn(now))}
+		return nil, cli.NotYet(fmt.Errorf("interrupted while waiting for approvals\n%s", goesOn(now)))
 	}
 	if left := goesOn(now); left != "" {
 		err = fmt.Errorf("%w\n%s", err, left)
@@ -100,7 +101,7 @@ func waitingFor(changes []api.Change) string {
 		return fmt.Sprintf("waiting for approval of %s (%s), %d of %d", waiting[0].ID, waiting[0].Machine,
 			waiting[0].ApprovalsCounting, waiting[0].ApprovalsNeeded.Required)
 	}
-	return fmt.Sprintf("waiting for approval of %d of %d changes of set %s", len(waiting), len(changes), ascii(waiting[0].Set))
+	return fmt.Sprintf("waiting for approval of %d of %d changes of set %s", len(waiting), len(changes), cli.ASCII(waiting[0].Set))
 }
 
 // goesOn says what is left of changes when a command ends before them.
@@ -112,9 +113,9 @@ func goesOn(changes []api.Change) string {
 		case !live(c):
 			continue
 		case c.State == api.ChangeStateWaiting:
-			lines = append(lines, fmt.Sprintf("%s (%s) goes on waiting for approval until %s", c.ID, c.Machine, stamp(&c.ApproveBy)))
+			lines = append(lines, fmt.Sprintf("%s (%s) goes on waiting for approval until %s", c.ID, c.Machine, cli.Stamp(&c.ApproveBy)))
 		default:
-			lines = append(lines, fmt.Sprintf("%s (%s) is approved and can be applied until %s", c.ID, c.Machine, stamp(c.UseBy)))
+			lines = append(lines, fmt.Sprintf("%s (%s) is approved and can be applied until %s", c.ID, c.Machine, cli.Stamp(c.UseBy)))
 		}
 		if len(changes) == 1 {
 			lines = append(lines, "try: bronzeward changes apply "+c.ID+" --wait")

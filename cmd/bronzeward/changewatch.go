@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -56,7 +57,7 @@ func (a *apiClient) lookAtOne(id string) look {
 // follow looks again and again, and shows what is new to see, until that says that it is
 // done or ctx ends.
 func (a *apiClient) follow(ctx context.Context, look look, see func([]api.Change, answer) (done bool, err error)) error {
-	every := a.pause
+	every := a.Pause
 	if every == 0 {
 		every = lookEveryAtLeast
 	}
@@ -66,7 +67,7 @@ func (a *apiClient) follow(ctx context.Context, look look, see func([]api.Change
 	for tag := ""; ; {
 		changes, said, err := look(ctx, tag)
 		switch {
-		case err != nil && exitCode(err) == exitUnavailable && time.Since(answered) < patience:
+		case err != nil && exitCode(err) == cli.ExitUnavailable && time.Since(answered) < patience:
 		case err != nil:
 			return err
 		case said.status == http.StatusNotModified:
@@ -90,9 +91,9 @@ func (a *apiClient) follow(ctx context.Context, look look, see func([]api.Change
 // ctx ends.
 func (a *apiClient) watch(ctx context.Context, params api.ListChangesParams, limit int) error {
 	params.Limit = &limit
-	s := &stream{globals: a.globals}
+	s := &stream{Globals: a.Globals}
 	known := map[string]api.Change{}
-	defer a.asker.progress.hide()()
+	defer a.asker.progress.Hide()()
 	err := a.follow(ctx, a.lookAtPage(params), func(page []api.Change, said answer) (bool, error) {
 		there := map[string]bool{}
 		var moved []api.Change
@@ -143,7 +144,7 @@ func standing(c *api.Change) string {
 
 // stream prints changes as they come. Columns grow with what comes and never shrink.
 type stream struct {
-	*globals
+	*cli.Globals
 	widths []int
 }
 
@@ -153,9 +154,9 @@ func (s *stream) show(changes []api.Change, now time.Time) error {
 	}
 	for i := range changes {
 		if s.Output == "yaml" {
-			fmt.Fprintln(s.out, "---")
+			fmt.Fprintln(s.Out, "---")
 		}
-		if err := s.print(&changes[i], nil, nil); err != nil {
+		if err := s.Print(&changes[i], nil, nil); err != nil {
 			return err
 		}
 	}
@@ -174,7 +175,7 @@ func (s *stream) table(changes []api.Change, now time.Time) error {
 	}
 	for _, cells := range rows {
 		for i, c := range cells {
-			cells[i] = oneLine(cmp.Or(c, "-"))
+			cells[i] = cli.OneLine(cmp.Or(c, "-"))
 			s.widths[i] = max(s.widths[i], utf8.RuneCountInString(cells[i]))
 		}
 	}
@@ -183,7 +184,7 @@ func (s *stream) table(changes []api.Change, now time.Time) error {
 		for i, c := range cells {
 			fmt.Fprintf(&line, "%-*s   ", s.widths[i], c)
 		}
-		if _, err := fmt.Fprintln(s.out, strings.TrimRight(line.String(), " ")); err != nil {
+		if _, err := fmt.Fprintln(s.Out, strings.TrimRight(line.String(), " ")); err != nil {
 			return err
 		}
 	}

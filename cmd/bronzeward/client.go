@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/apiclient"
 )
 
@@ -65,7 +66,7 @@ func (f clientFlags) settings() (clientSettings, error) {
 		problems = append(problems, err)
 	}
 	if err := errors.Join(problems...); err != nil {
-		return clientSettings{}, usageError{err}
+		return clientSettings{}, cli.Usage(err)
 	}
 	return s, nil
 }
@@ -76,7 +77,7 @@ func loginAt(server string) string {
 	if _, err := serverURL(server); server == "" || err != nil {
 		return "bronzeward login --server https://HOST:PORT"
 	}
-	return "bronzeward login --server " + shellWord(server)
+	return "bronzeward login --server " + cli.ShellWord(server)
 }
 
 func (s *clientSettings) hasCredential() bool {
@@ -104,12 +105,12 @@ func (s *clientSettings) shown() string {
 // apiClient asks one gateway as one person.
 type apiClient struct {
 	*apiclient.Client
-	*globals
+	*cli.Globals
 	asker *asker
 }
 
 // open readies the client; nothing is sent yet.
-func (f clientFlags) open(g *globals) (*apiClient, error) {
+func (f clientFlags) open(g *cli.Globals) (*apiClient, error) {
 	settings, err := f.settings()
 	if err != nil {
 		return nil, err
@@ -120,9 +121,9 @@ func (f clientFlags) open(g *globals) (*apiClient, error) {
 	}
 	client, err := apiclient.NewClient(settings.server, apiclient.WithHTTPClient(s))
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading --server: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("reading --server: %w", err))
 	}
-	return &apiClient{Client: client, globals: g, asker: s}, nil
+	return &apiClient{Client: client, Globals: g, asker: s}, nil
 }
 
 // close gives connections back.
@@ -130,5 +131,5 @@ func (a *apiClient) close() { a.asker.client.CloseIdleConnections() }
 
 // busy shows what the command waits for until the function it gives is called.
 func (a *apiClient) busy(format string, args ...any) func() {
-	return a.asker.progress.begin(fmt.Sprintf(format, args...))
+	return a.asker.progress.Begin(fmt.Sprintf(format, args...))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -65,7 +66,7 @@ func TestFlagsComeBeforeTheEnvironmentAndBothBeforeTheFile(t *testing.T) {
 				}
 			}
 			got := runProgram(t, append([]string{"whoami"}, row.args...)...)
-			if got.code != exitOK {
+			if got.code != cli.ExitOK {
 				t.Fatalf("code %d\n%s", got.code, got.errOut)
 			}
 			seen := s.requests()
@@ -91,7 +92,7 @@ func TestTheTokenFileIsReadForEveryRequest(t *testing.T) {
 		gives(http.StatusOK, api.Caller{Subject: "olga", Issuer: stubIssuer})(w, r)
 	})
 	s.on("GET /changes", gives(http.StatusOK, api.ChangeList{Items: []api.Change{}}))
-	if got := runProgram(t, "changes", "list", "--mine", "--token-file", file); got.code != exitOK {
+	if got := runProgram(t, "changes", "list", "--mine", "--token-file", file); got.code != cli.ExitOK {
 		t.Fatalf("code %d\n%s", got.code, got.errOut)
 	}
 	var auth []string
@@ -117,8 +118,8 @@ func TestWhatIsWrongWithTheClientFileIsNamedWithItsLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			writeClientFile(t, row.text)
 			got := runProgram(t, "whoami")
-			if got.code != exitUsage || !strings.Contains(got.errOut, row.want) || strings.Contains(got.errOut, "hunter2") {
-				t.Errorf("code %d, want %d and %q:\n%s", got.code, exitUsage, row.want, got.errOut)
+			if got.code != cli.ExitUsage || !strings.Contains(got.errOut, row.want) || strings.Contains(got.errOut, "hunter2") {
+				t.Errorf("code %d, want %d and %q:\n%s", got.code, cli.ExitUsage, row.want, got.errOut)
 			}
 		})
 	}
@@ -127,7 +128,7 @@ func TestWhatIsWrongWithTheClientFileIsNamedWithItsLine(t *testing.T) {
 func TestNoGatewayAndNobodyAreSaidAtOnce(t *testing.T) {
 	got := runProgram(t, "changes", "list")
 	for _, want := range []string{"no gateway is named: give --server https://HOST:PORT", "log in: bronzeward login --server https://HOST:PORT\n", "recorded under your name, give --certificate"} {
-		if got.code != exitUsage || !strings.Contains(got.errOut, want) {
+		if got.code != cli.ExitUsage || !strings.Contains(got.errOut, want) {
 			t.Errorf("code %d, and no %q in\n%s", got.code, want, got.errOut)
 		}
 	}
@@ -137,7 +138,7 @@ func TestWhoIsNotLoggedInIsToldHowAtTheirGateway(t *testing.T) {
 	writeClientFile(t, "server: https://gate.example:9443\n")
 	for _, args := range [][]string{{"whoami"}, {"changes", "list"}} {
 		got := runProgram(t, args...)
-		if got.code != exitUsage || !strings.Contains(got.errOut, "log in: bronzeward login --server https://gate.example:9443\n") {
+		if got.code != cli.ExitUsage || !strings.Contains(got.errOut, "log in: bronzeward login --server https://gate.example:9443\n") {
 			t.Errorf("%s: code %d\n%s", args, got.code, got.errOut)
 		}
 	}
@@ -157,13 +158,13 @@ func TestAGatewayThatCannotBeAskedIsSaidWithWhatToDo(t *testing.T) {
 		code int
 		want []string
 	}{
-		"nobody listens":       {[]string{"--server", strings.Replace(gone.URL, "http:", "https:", 1)}, exitUnavailable, []string{"nothing listens at https://127.0.0.1:", "http_listen"}},
-		"another CA":           {[]string{"--server-ca", other.ca}, exitUsage, []string{"signed by nobody that is trusted here (its issuer is CN=server CA", "--server-ca FILE", "BRONZEWARD_SERVER_CA", "client.yaml"}},
-		"another name":         {[]string{"--server", "https://localhost" + port}, exitUsage, []string{"is for another name (127.0.0.1)"}},
-		"no TLS":               {[]string{"--server", strings.Replace(plain.URL, "http:", "https:", 1)}, exitUsage, []string{"does not speak TLS"}},
-		"http":                 {[]string{"--server", plain.URL}, exitUsage, []string{"is not https"}},
-		"not a gateway":        {nil, exitFailed, []string{`answered "404 Not Found", and not as Bronzeward does`}},
-		"a CA file that isn't": {[]string{"--server-ca", s.key}, exitUsage, []string{"holds no PEM certificate"}},
+		"nobody listens":       {[]string{"--server", strings.Replace(gone.URL, "http:", "https:", 1)}, cli.ExitUnavailable, []string{"nothing listens at https://127.0.0.1:", "http_listen"}},
+		"another CA":           {[]string{"--server-ca", other.ca}, cli.ExitUsage, []string{"signed by nobody that is trusted here (its issuer is CN=server CA", "--server-ca FILE", "BRONZEWARD_SERVER_CA", "client.yaml"}},
+		"another name":         {[]string{"--server", "https://localhost" + port}, cli.ExitUsage, []string{"is for another name (127.0.0.1)"}},
+		"no TLS":               {[]string{"--server", strings.Replace(plain.URL, "http:", "https:", 1)}, cli.ExitUsage, []string{"does not speak TLS"}},
+		"http":                 {[]string{"--server", plain.URL}, cli.ExitUsage, []string{"is not https"}},
+		"not a gateway":        {nil, cli.ExitFailed, []string{`answered "404 Not Found", and not as Bronzeward does`}},
+		"a CA file that isn't": {[]string{"--server-ca", s.key}, cli.ExitUsage, []string{"holds no PEM certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runProgram(t, append([]string{"whoami"}, row.args...)...)

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // clientFile is ~/.config/bronzeward/client.yaml: who a person is and which gateway they
@@ -46,7 +48,7 @@ func readClientFile() (clientFile, string, error) {
 		return f, path, nil
 	}
 	if err != nil {
-		return f, path, usageError{fmt.Errorf("reading the client file: %w", err)}
+		return f, path, cli.Usage(fmt.Errorf("reading the client file: %w", err))
 	}
 	f, err = parseClientFile(raw, path)
 	return f, path, err
@@ -59,7 +61,7 @@ func parseClientFile(raw []byte, path string) (clientFile, error) {
 		return f, nil
 	}
 	if err := yaml.Load(raw, &f, yaml.WithKnownFields(true), yaml.WithUniqueKeys(true)); err != nil && !commentsOnly(raw) {
-		return f, usageError{fmt.Errorf("%s: %w", path, clientFileProblems(err))}
+		return f, cli.Usage(fmt.Errorf("%s: %w", path, clientFileProblems(err)))
 	}
 	for _, name := range []*string{&f.ServerCA, &f.Certificate, &f.Key, &f.TokenFile} {
 		if *name != "" && !filepath.IsAbs(*name) {

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"bronzeward/audit"
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/upstream"
@@ -23,17 +24,17 @@ func TestTheExitCodeTellsWhatKindOfEndItWas(t *testing.T) {
 		err  error
 		want int
 	}{
-		"anything":              {errors.New("x"), exitFailed},
-		"a wrong argument":      {usageError{errors.New("x")}, exitUsage},
-		"what the room refuses": {fmt.Errorf("adding: %w", control.ErrInvalid), exitUsage},
-		"problems were found":   {errChanged, exitChanged},
-		"a refused credential":  {deniedError{errors.New("x")}, exitDenied},
-		"a refused act":         {fmt.Errorf("acting: %w", denied), exitDenied},
-		"the database is away":  {fmt.Errorf("opening: %w", control.ErrUnavailable), exitUnavailable},
-		"the book is away":      {fmt.Errorf("writing: %w", audit.ErrUnavailable), exitUnavailable},
-		"a machine is away":     {fmt.Errorf("observing: %w", &upstream.Error{Class: upstream.ClassUnreachable}), exitUnavailable},
-		"a machine is another":  {&upstream.Error{Class: upstream.ClassUntrusted}, exitFailed},
-		"the reader's database": {unavailableError{errors.New("x")}, exitUnavailable},
+		"anything":              {errors.New("x"), cli.ExitFailed},
+		"a wrong argument":      {cli.Usage(errors.New("x")), cli.ExitUsage},
+		"what the room refuses": {fmt.Errorf("adding: %w", control.ErrInvalid), cli.ExitUsage},
+		"problems were found":   {cli.ErrChanged, cli.ExitChanged},
+		"a refused credential":  {cli.Denied(errors.New("x")), cli.ExitDenied},
+		"a refused act":         {fmt.Errorf("acting: %w", denied), cli.ExitDenied},
+		"the database is away":  {fmt.Errorf("opening: %w", control.ErrUnavailable), cli.ExitUnavailable},
+		"the book is away":      {fmt.Errorf("writing: %w", audit.ErrUnavailable), cli.ExitUnavailable},
+		"a machine is away":     {fmt.Errorf("observing: %w", &upstream.Error{Class: upstream.ClassUnreachable}), cli.ExitUnavailable},
+		"a machine is another":  {&upstream.Error{Class: upstream.ClassUntrusted}, cli.ExitFailed},
+		"the reader's database": {cli.Unavailable(errors.New("x")), cli.ExitUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := exitCode(row.err); got != row.want {
@@ -69,8 +70,8 @@ func TestWhatIsWrittenWrongIsCode2AndSaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runProgram(t, row.args...)
-			if got.code != exitUsage || !strings.Contains(got.errOut+got.out, row.want) {
-				t.Errorf("code %d, want %d and %q:\n%s%s", got.code, exitUsage, row.want, got.out, got.errOut)
+			if got.code != cli.ExitUsage || !strings.Contains(got.errOut+got.out, row.want) {
+				t.Errorf("code %d, want %d and %q:\n%s%s", got.code, cli.ExitUsage, row.want, got.out, got.errOut)
 			}
 		})
 	}
@@ -82,15 +83,15 @@ func TestADatabaseThatIsAwayIsCode5(t *testing.T) {
 	text = strings.ReplaceAll(text, "host=localhost", "host=127.0.0.1 port=1")
 	config := writeConfig(t, folder, text)
 	for _, args := range [][]string{{"decisions", "list"}, {"policy", "status"}, {"migrate", "--check"}} {
-		if got := runProgram(t, append([]string{"--config", config}, args...)...); got.code != exitUnavailable {
-			t.Errorf("%v: code %d, want %d:\n%s", args, got.code, exitUnavailable, got.errOut)
+		if got := runProgram(t, append([]string{"--config", config}, args...)...); got.code != cli.ExitUnavailable {
+			t.Errorf("%v: code %d, want %d:\n%s", args, got.code, cli.ExitUnavailable, got.errOut)
 		}
 	}
 }
 
 func TestVersionsInThreeFormats(t *testing.T) {
 	table := runProgram(t, "version")
-	if table.code != exitOK || !strings.HasPrefix(table.out, "PART ") || !strings.Contains(table.out, "talos served") {
+	if table.code != cli.ExitOK || !strings.HasPrefix(table.out, "PART ") || !strings.Contains(table.out, "talos served") {
 		t.Errorf("table: code %d\n%s", table.code, table.out)
 	}
 	var fromJSON, fromYAML map[string]string
@@ -107,8 +108,8 @@ func TestVersionsInThreeFormats(t *testing.T) {
 
 func TestATableShowsADashForNothing(t *testing.T) {
 	var b strings.Builder
-	g := &globals{Output: "table", console: console{out: &b}}
-	if err := g.print(nil, []string{"A", "B"}, func(row func(...string)) { row("x", "") }); err != nil {
+	g := &cli.Globals{Output: "table", Console: cli.Console{Out: &b}}
+	if err := g.Print(nil, []string{"A", "B"}, func(row func(...string)) { row("x", "") }); err != nil {
 		t.Fatal(err)
 	}
 	if want := "A   B\nx   -\n"; b.String() != want {
@@ -118,8 +119,8 @@ func TestATableShowsADashForNothing(t *testing.T) {
 
 func TestYAMLHasTheNamesOfJSON(t *testing.T) {
 	var b strings.Builder
-	g := &globals{Output: "yaml", console: console{out: &b}}
-	if err := g.print([]machineView{{Name: "m", NodeID: "n1"}}, nil, nil); err != nil {
+	g := &cli.Globals{Output: "yaml", Console: cli.Console{Out: &b}}
+	if err := g.Print([]machineView{{Name: "m", NodeID: "n1"}}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"name: m\n", "node_id: n1\n", "observed_at: null\n"} {
@@ -131,7 +132,7 @@ func TestYAMLHasTheNamesOfJSON(t *testing.T) {
 
 func TestHelpGoesToStandardOutputAndIsNoError(t *testing.T) {
 	got := runProgram(t, "decisions", "list", "--help")
-	if got.code != exitOK || !strings.Contains(got.out, "--after") || got.errOut != "" {
+	if got.code != cli.ExitOK || !strings.Contains(got.out, "--after") || got.errOut != "" {
 		t.Errorf("code %d, error output %q:\n%s", got.code, got.errOut, got.out)
 	}
 }

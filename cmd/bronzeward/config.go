@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // Config is the configuration file, key by key. Relative paths are relative to the
@@ -173,7 +175,7 @@ func configPath(flag string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", usageError{fmt.Errorf("no configuration file: give --config or BRONZEWARD_CONFIG, or write one of %s", strings.Join(tried, ", "))}
+	return "", cli.Usage(fmt.Errorf("no configuration file: give --config or BRONZEWARD_CONFIG, or write one of %s", strings.Join(tried, ", ")))
 }
 
 // loadConfig reads and checks a configuration file; every problem is named at once,
@@ -185,7 +187,7 @@ func loadConfig(flag string) (*Config, error) {
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading the configuration: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("reading the configuration: %w", err))
 	}
 	cfg := &Config{folder: filepath.Dir(path)}
 	problems, readable := readYAML(raw, cfg)
@@ -197,9 +199,9 @@ func loadConfig(flag string) (*Config, error) {
 	case 0:
 		return cfg, nil
 	case 1:
-		return nil, usageError{fmt.Errorf("%s: %w", path, problems[0])}
+		return nil, cli.Usage(fmt.Errorf("%s: %w", path, problems[0]))
 	}
-	return nil, usageError{fmt.Errorf("%s: %d problems:\n%w", path, len(problems), errors.Join(problems...))}
+	return nil, cli.Usage(fmt.Errorf("%s: %d problems:\n%w", path, len(problems), errors.Join(problems...)))
 }
 
 // readYAML fills the configuration. The file is readable when what is wrong with it is

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/identity"
@@ -28,19 +29,19 @@ type credentialFlags struct {
 func (f credentialFlags) request() (identity.Request, error) {
 	var r identity.Request
 	if (f.Certificate == "") != (f.Key == "") {
-		return r, usageError{errors.New("--certificate and --key go together")}
+		return r, cli.Usage(errors.New("--certificate and --key go together"))
 	}
 	if f.Certificate != "" {
 		// Loading the pair proves possession: the key must be the certificate's.
 		pair, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
 		if err != nil {
-			return r, usageError{fmt.Errorf("reading your certificate: %w", err)}
+			return r, cli.Usage(fmt.Errorf("reading your certificate: %w", err))
 		}
 		state := &tls.ConnectionState{HandshakeComplete: true, Version: tls.VersionTLS13}
 		for _, raw := range pair.Certificate {
 			cert, err := x509.ParseCertificate(raw)
 			if err != nil {
-				return r, usageError{fmt.Errorf("reading your certificate: %w", err)}
+				return r, cli.Usage(fmt.Errorf("reading your certificate: %w", err))
 			}
 			state.PeerCertificates = append(state.PeerCertificates, cert)
 		}
@@ -50,7 +51,7 @@ func (f credentialFlags) request() (identity.Request, error) {
 	if f.TokenFile != "" {
 		raw, err := os.ReadFile(f.TokenFile)
 		if err != nil {
-			return r, usageError{fmt.Errorf("reading your token: %w", err)}
+			return r, cli.Usage(fmt.Errorf("reading your token: %w", err))
 		}
 		token = string(raw)
 	}
@@ -58,7 +59,7 @@ func (f credentialFlags) request() (identity.Request, error) {
 		r.Authorization = []string{"Bearer " + token}
 	}
 	if r.TLS == nil && r.Authorization == nil {
-		return r, usageError{errors.New("this command is recorded under your name: give --certificate and --key (or BRONZEWARD_CERTIFICATE and BRONZEWARD_KEY), --token-file or BRONZEWARD_TOKEN")}
+		return r, cli.Usage(errors.New("this command is recorded under your name: give --certificate and --key (or BRONZEWARD_CERTIFICATE and BRONZEWARD_KEY), --token-file or BRONZEWARD_TOKEN"))
 	}
 	return r, nil
 }
@@ -72,7 +73,7 @@ type desk struct {
 }
 
 // openDesk opens the database, proves the person and readies the judge.
-func (g *globals) openDesk(ctx context.Context, f credentialFlags) (_ *desk, err error) {
+func openDesk(ctx context.Context, g *cli.Globals, f credentialFlags) (_ *desk, err error) {
 	request, err := f.request()
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (g *globals) openDesk(ctx context.Context, f credentialFlags) (_ *desk, err
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(slog.NewTextHandler(g.errOut, &slog.HandlerOptions{Level: slog.LevelError}))
+	log := slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError}))
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	authorities, closeKeys, err := cfg.openAuthorities(ctx, quiet)
 	if err != nil {
@@ -95,7 +96,7 @@ func (g *globals) openDesk(ctx context.Context, f credentialFlags) (_ *desk, err
 	defer who.Close()
 	caller, err := who.Identify(ctx, request)
 	if err != nil {
-		return nil, deniedError{fmt.Errorf("your credential was refused: %w", err)}
+		return nil, cli.Denied(fmt.Errorf("your credential was refused: %w", err))
 	}
 	store, err := cfg.openStore(ctx, log)
 	if err != nil {
@@ -108,12 +109,12 @@ func (g *globals) openDesk(ctx context.Context, f credentialFlags) (_ *desk, err
 }
 
 // openStore opens the database for commands that only read intent.
-func (g *globals) openStore(ctx context.Context) (*control.Store, func(), error) {
+func openStore(ctx context.Context, g *cli.Globals) (*control.Store, func(), error) {
 	cfg, err := loadConfig(g.ConfigFile)
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := cfg.openStore(ctx, slog.New(slog.NewTextHandler(g.errOut, &slog.HandlerOptions{Level: slog.LevelError})))
+	store, err := cfg.openStore(ctx, slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -29,11 +30,11 @@ type comparison struct {
 	Same     bool   `json:"same"`
 }
 
-func (d *digestCmd) Run(ctx context.Context, g *globals) error {
+func (d *digestCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if d.Compare != "" && !digestForm.MatchString(d.Compare) {
-		return usageError{errors.New("--compare takes a whole digest, hmac-sha256:k1: or sha256: and 64 hex digits, as `bronzeward changes show` prints it")}
+		return cli.Usage(errors.New("--compare takes a whole digest, hmac-sha256:k1: or sha256: and 64 hex digits, as `bronzeward changes show` prints it"))
 	}
-	text, err := g.configuration(d.File)
+	text, err := g.Configuration(d.File)
 	if err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func (d *digestCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	if d.Compare == "" {
-		return g.print(made, []string{"KEY", "DIGEST"}, func(row func(...string)) {
+		return g.Print(made, []string{"KEY", "DIGEST"}, func(row func(...string)) {
 			for _, digest := range everyDigest(&made) {
 				row(scheme(digest), digest)
 			}
@@ -85,7 +86,7 @@ func scheme(digest string) string {
 
 // compare tells the same from another text, and both from digests that cannot be compared:
 // those of another scheme, or of a key that the gateway does not have.
-func (d *digestCmd) compare(g *globals, made *api.ComputedDigest) error {
+func (d *digestCmd) compare(g *cli.Globals, made *api.ComputedDigest) error {
 	all := everyDigest(made)
 	i := slices.IndexFunc(all, func(digest string) bool { return scheme(digest) == scheme(d.Compare) })
 	if i < 0 {
@@ -93,16 +94,16 @@ func (d *digestCmd) compare(g *globals, made *api.ComputedDigest) error {
 	}
 	same := all[i] == d.Compare
 	if g.Output != "table" {
-		if err := g.print(comparison{*made, d.Compare, same}, nil, nil); err != nil {
+		if err := g.Print(comparison{*made, d.Compare, same}, nil, nil); err != nil {
 			return err
 		}
 	} else if same {
-		fmt.Fprintf(g.out, "%s is the digest of %s\n", d.Compare, d.name())
+		fmt.Fprintf(g.Out, "%s is the digest of %s\n", d.Compare, d.name())
 	}
 	if same {
 		return nil
 	}
-	return changedError{fmt.Errorf("%s has another digest: %s", d.name(), all[i])}
+	return cli.Changed(fmt.Errorf("%s has another digest: %s", d.name(), all[i]))
 }
 
 func schemes(digests []string) []string {
@@ -128,7 +129,7 @@ type digestKeysCmd struct {
 
 type digestKeysListCmd struct{ clientFlags }
 
-func (k *digestKeysListCmd) Run(ctx context.Context, g *globals) error {
+func (k *digestKeysListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := k.open(g)
 	if err != nil {
 		return err
@@ -138,18 +139,18 @@ func (k *digestKeysListCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	err = g.print(page.Items, []string{"VERSION", "USED FROM"}, func(row func(...string)) {
+	err = g.Print(page.Items, []string{"VERSION", "USED FROM"}, func(row func(...string)) {
 		for _, one := range page.Items {
-			row(one.Version, stamp(one.UsedFrom))
+			row(one.Version, cli.Stamp(one.UsedFrom))
 		}
 	})
-	g.more(len(page.Items), "this gateway's digests have no keys (digest.scheme)", "")
+	g.More(len(page.Items), "this gateway's digests have no keys (digest.scheme)", "")
 	return err
 }
 
 type digestKeysAddCmd struct{ clientFlags }
 
-func (k *digestKeysAddCmd) Run(ctx context.Context, g *globals) error {
+func (k *digestKeysAddCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := k.open(g)
 	if err != nil {
 		return err
@@ -160,5 +161,5 @@ func (k *digestKeysAddCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	return g.done(added, "digest key %s is used for new digests from %s (decision %s)\n", added.Version, stamp(&added.UsedFrom), said.decision)
+	return g.Done(added, "digest key %s is used for new digests from %s (decision %s)\n", added.Version, cli.Stamp(&added.UsedFrom), said.decision)
 }

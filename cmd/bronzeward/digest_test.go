@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -33,14 +34,14 @@ func TestADigestIsAskedForAndCompared(t *testing.T) {
 		err  string // a part
 		sent int
 	}{
-		{"all", nil, exitOK, "KEY              DIGEST\nhmac-sha256:k2   " + underTwo + "\nhmac-sha256:k1   " + underOne + "\n", "", 1},
-		{"the newest", []string{"--compare", underTwo}, exitOK, underTwo + " is the digest of " + file + "\n", "", 1},
-		{"an older key's", []string{"--compare", underOne}, exitOK, underOne + " is the digest of " + file + "\n", "", 1},
-		{"another text's", []string{"--compare", "hmac-sha256:k1:" + strings.Repeat("c", 64)}, exitChanged, "", file + " has another digest: " + underOne, 1},
-		{"of a key that is not there", []string{"--compare", "hmac-sha256:k3:" + strings.Repeat("a", 64)}, exitFailed, "", "no key for hmac-sha256:k3; it has hmac-sha256:k2, hmac-sha256:k1", 1},
-		{"of another scheme", []string{"--compare", "sha256:" + strings.Repeat("a", 64)}, exitFailed, "", "no key for sha256;", 1},
-		{"cut short", []string{"--compare", underOne[:40]}, exitUsage, "", "a whole digest", 0},
-		{"in upper case", []string{"--compare", strings.ToUpper(underOne)}, exitUsage, "", "a whole digest", 0},
+		{"all", nil, cli.ExitOK, "KEY              DIGEST\nhmac-sha256:k2   " + underTwo + "\nhmac-sha256:k1   " + underOne + "\n", "", 1},
+		{"the newest", []string{"--compare", underTwo}, cli.ExitOK, underTwo + " is the digest of " + file + "\n", "", 1},
+		{"an older key's", []string{"--compare", underOne}, cli.ExitOK, underOne + " is the digest of " + file + "\n", "", 1},
+		{"another text's", []string{"--compare", "hmac-sha256:k1:" + strings.Repeat("c", 64)}, cli.ExitChanged, "", file + " has another digest: " + underOne, 1},
+		{"of a key that is not there", []string{"--compare", "hmac-sha256:k3:" + strings.Repeat("a", 64)}, cli.ExitFailed, "", "no key for hmac-sha256:k3; it has hmac-sha256:k2, hmac-sha256:k1", 1},
+		{"of another scheme", []string{"--compare", "sha256:" + strings.Repeat("a", 64)}, cli.ExitFailed, "", "no key for sha256;", 1},
+		{"cut short", []string{"--compare", underOne[:40]}, cli.ExitUsage, "", "a whole digest", 0},
+		{"in upper case", []string{"--compare", strings.ToUpper(underOne)}, cli.ExitUsage, "", "a whole digest", 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newStub(t)
@@ -66,7 +67,7 @@ func TestADigestInJSONSaysWhetherItIsTheSame(t *testing.T) {
 	s.on("POST /digests", gives(http.StatusCreated, api.ComputedDigest{Digest: "sha256:" + strings.Repeat("a", 64), Entry: stubDecision}))
 	got := runProgram(t, "digest", "-f", file, "-o", "json", "--compare", "sha256:"+strings.Repeat("b", 64))
 	var value map[string]any
-	if err := json.Unmarshal([]byte(got.out), &value); err != nil || got.code != exitChanged {
+	if err := json.Unmarshal([]byte(got.out), &value); err != nil || got.code != cli.ExitChanged {
 		t.Fatalf("code %d, %v: %s", got.code, err, got.out)
 	}
 	want := map[string]any{"digest": "sha256:" + strings.Repeat("a", 64), "entry": stubDecision, "compared": "sha256:" + strings.Repeat("b", 64), "same": false}
@@ -80,15 +81,15 @@ func TestDigestKeysAreListedAndAdded(t *testing.T) {
 	s.on("GET /digest-keys", gives(http.StatusOK, api.DigestKeyList{Items: []api.DigestKey{{Version: "k1"}, {Version: "k2", UsedFrom: &stubNow}}}))
 	s.on("POST /digest-keys", gives(http.StatusCreated, api.AddedDigestKey{Version: "k3", UsedFrom: stubNow, Entry: stubDecision}),
 		refuses(http.StatusServiceUnavailable, "BW-DIGEST-002", "adding a digest key failed: OpenBao is sealed (sealed)", ""))
-	if got := runProgram(t, "digest-keys", "list"); got.code != exitOK || got.out != "VERSION   USED FROM\nk1        -\nk2        "+stamp(&stubNow)+"\n" {
+	if got := runProgram(t, "digest-keys", "list"); got.code != cli.ExitOK || got.out != "VERSION   USED FROM\nk1        -\nk2        "+cli.Stamp(&stubNow)+"\n" {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.errOut)
 	}
-	if got := runProgram(t, "digest-keys", "add"); got.code != exitOK || got.out != "digest key k3 is used for new digests from "+stamp(&stubNow)+" (decision "+stubDecision+")\n" {
+	if got := runProgram(t, "digest-keys", "add"); got.code != cli.ExitOK || got.out != "digest key k3 is used for new digests from "+cli.Stamp(&stubNow)+" (decision "+stubDecision+")\n" {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.errOut)
 	}
 	// What the gateway has tried again itself is not asked again.
 	got := runProgram(t, "digest-keys", "add")
-	if got.code != exitUnavailable || !strings.Contains(got.errOut, "OpenBao is sealed") || len(s.requests()) != 3 {
+	if got.code != cli.ExitUnavailable || !strings.Contains(got.errOut, "OpenBao is sealed") || len(s.requests()) != 3 {
 		t.Errorf("code %d after %d requests\n%s", got.code, len(s.requests()), got.errOut)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"bronzeward/audit"
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/policy"
 )
 
@@ -207,7 +208,7 @@ func TestTheExampleRulePassesItsTrial(t *testing.T) {
 }
 
 func TestEveryCommandInTheDocsExists(t *testing.T) {
-	parser, err := kong.New(&cli{globals: globals{console: console{out: io.Discard, errOut: io.Discard}}}, kong.Name("bronzeward"), kong.Vars{"version": "x"})
+	parser, err := kong.New(&commands{Globals: cli.Globals{Console: cli.Console{Out: io.Discard, ErrOut: io.Discard}}}, kong.Name("bronzeward"), kong.Vars{"version": "x"})
 	if err != nil {
 		t.Fatal(err)
 	}

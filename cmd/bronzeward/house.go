@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"bronzeward/audit"
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/identity"
 	"bronzeward/gateway/upstream"
@@ -70,7 +71,7 @@ func (c *Config) readAllCertificates(paths []string) ([]*x509.Certificate, error
 func (c *Config) newAuthenticator(ctx context.Context, authorities identity.AuthoritySource, log *slog.Logger, now func() time.Time) (*identity.Authenticator, error) {
 	people, err := c.readAllCertificates(c.Identity.CertificateAuthorities)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("reading identity.certificate_authorities: %w", err))
 	}
 	others := c.Identity.ForbiddenAuthorities
 	if c.Talos.CA != "" {
@@ -78,7 +79,7 @@ func (c *Config) newAuthenticator(ctx context.Context, authorities identity.Auth
 	}
 	forbidden, err := c.readAllCertificates(others)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading identity.forbidden_authorities: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("reading identity.forbidden_authorities: %w", err))
 	}
 	cfg := identity.Config{
 		PeopleCAs: people, ForbiddenCAs: forbidden, ClockSkew: c.Identity.ClockSkew,
@@ -91,7 +92,7 @@ func (c *Config) newAuthenticator(ctx context.Context, authorities identity.Auth
 		}
 		if i.CA != "" {
 			if issuer.CACert, err = c.readCertificates(i.CA); err != nil {
-				return nil, usageError{fmt.Errorf("reading the CA of issuer %s: %w", i.Issuer, err)}
+				return nil, cli.Usage(fmt.Errorf("reading the CA of issuer %s: %w", i.Issuer, err))
 			}
 		}
 		cfg.Issuers = append(cfg.Issuers, issuer)

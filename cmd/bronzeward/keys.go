@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/gateway/facts"
 	"bronzeward/gateway/identity"
@@ -84,7 +85,7 @@ func (c *Config) openOpenBao(ctx context.Context, conf vault.Config, log *slog.L
 	people, err := c.readAllCertificates(c.Identity.CertificateAuthorities)
 	if err != nil {
 		client.Close()
-		return nil, known, usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
+		return nil, known, cli.Usage(fmt.Errorf("reading identity.certificate_authorities: %w", err))
 	}
 	known.people = vault.NewAuthority(client, log)
 	known.talos = vault.NewCredentials(vault.CredentialsConfig{
@@ -119,7 +120,7 @@ func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identit
 // fileKeys are those of development.
 func (c *Config) fileKeys(development bool, log *slog.Logger) (_ *keys, err error) {
 	if !development {
-		return nil, usageError{errors.New("openbao is not configured; credentials and keys in files are for development: start with --development, or configure openbao")}
+		return nil, cli.Usage(errors.New("openbao is not configured; credentials and keys in files are for development: start with --development, or configure openbao"))
 	}
 	k := &keys{
 		credential: &upstream.FileCredential{Cert: c.path(c.Talos.Certificate), Key: c.path(c.Talos.Key), CA: c.path(c.Talos.CA), Logger: log},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -41,7 +42,7 @@ type loginCmd struct {
 // loginRun is one login.
 type loginRun struct {
 	*loginCmd
-	*globals
+	*cli.Globals
 	asker       *asker
 	file        clientFile
 	offer       loginOffer
@@ -67,7 +68,7 @@ type loginCredential struct {
 	token, tokenFile string
 }
 
-func (l *loginCmd) Run(ctx context.Context, g *globals) error {
+func (l *loginCmd) Run(ctx context.Context, g *cli.Globals) error {
 	r, err := l.prepare(ctx, g)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ const tokenVariable = "BRONZEWARD_TOKEN"
 
 // prepare asks the gateway how people log in, and looks at the files that will be written:
 // what is in the way is said before anybody goes to a browser. Nothing is written.
-func (l *loginCmd) prepare(ctx context.Context, g *globals) (*loginRun, error) {
+func (l *loginCmd) prepare(ctx context.Context, g *cli.Globals) (*loginRun, error) {
 	file, path, err := readClientFile()
 	if err != nil {
 		return nil, err
@@ -113,21 +114,21 @@ func (l *loginCmd) prepare(ctx context.Context, g *globals) (*loginRun, error) {
 	}
 	settings := clientSettings{server: cmp.Or(l.Server, file.Server), serverCA: cmp.Or(l.ServerCA, file.ServerCA), file: path, made: "no credential"}
 	if settings.server == "" {
-		return nil, usageError{fmt.Errorf("no gateway is named: give --server https://HOST:PORT, set BRONZEWARD_SERVER, or write `server: https://HOST:PORT` into %s", cmp.Or(path, "client.yaml"))}
+		return nil, cli.Usage(fmt.Errorf("no gateway is named: give --server https://HOST:PORT, set BRONZEWARD_SERVER, or write `server: https://HOST:PORT` into %s", cmp.Or(path, "client.yaml")))
 	}
 	if settings.server, err = serverURL(settings.server); err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	var ca []byte
 	if settings.serverCA != "" {
 		if settings.serverCA, err = filepath.Abs(settings.serverCA); err != nil {
-			return nil, usageError{fmt.Errorf("reading the gateway's CA (--server-ca): %w", err)}
+			return nil, cli.Usage(fmt.Errorf("reading the gateway's CA (--server-ca): %w", err))
 		}
 		if ca, err = os.ReadFile(settings.serverCA); err != nil {
-			return nil, usageError{fmt.Errorf("reading the gateway's CA (--server-ca): %w", err)}
+			return nil, cli.Usage(fmt.Errorf("reading the gateway's CA (--server-ca): %w", err))
 		}
 	}
-	r := &loginRun{loginCmd: l, globals: g, file: file}
+	r := &loginRun{loginCmd: l, Globals: g, file: file}
 	if r.folder, err = loginFolderOf(settings.server); err != nil {
 		return nil, err
 	}
@@ -162,7 +163,7 @@ func (l *loginCmd) checkTimes() error {
 	switch {
 	case l.Lifetime == 0:
 	case l.Lifetime < leastLifetime, l.Lifetime > mostLifetime:
-		problems = append(problems, fmt.Errorf("--lifetime %s: a certificate is good for %s at least and %s at most", l.Lifetime, span(leastLifetime), span(mostLifetime)))
+		problems = append(problems, fmt.Errorf("--lifetime %s: a certificate is good for %s at least and %s at most", l.Lifetime, cli.Span(leastLifetime), cli.Span(mostLifetime)))
 	case l.Lifetime%time.Second != 0:
 		problems = append(problems, fmt.Errorf("--lifetime %s: it is in whole seconds", l.Lifetime))
 	}
@@ -170,7 +171,7 @@ func (l *loginCmd) checkTimes() error {
 		problems = append(problems, fmt.Errorf("--timeout %s: it is above zero", l.Timeout))
 	}
 	if err := errors.Join(problems...); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	return nil
 }
@@ -193,7 +194,7 @@ func (r *loginRun) inTheWay() error {
 		return err
 	}
 	if _, _, err := mergeTalosconfig(old, r.contexts, r.SetCurrent, r.Overwrite); err != nil {
-		return usageError{fmt.Errorf("%s: %w", r.talosconfig, err)}
+		return cli.Usage(fmt.Errorf("%s: %w", r.talosconfig, err))
 	}
 	path := r.asker.settings.file
 	if path == "" {
@@ -203,7 +204,7 @@ func (r *loginRun) inTheWay() error {
 		return err
 	}
 	if _, err := readYAMLFile(old); err != nil {
-		return usageError{fmt.Errorf("%s: %w", path, err)}
+		return cli.Usage(fmt.Errorf("%s: %w", path, err))
 	}
 	return nil
 }
@@ -216,7 +217,7 @@ func (r *loginRun) clockWarning() {
 		behind, way = -behind, "ahead of"
 	}
 	if behind > mostSkew {
-		fmt.Fprintf(r.errOut, "warning: your clock is %s %s the gateway's; times below are the gateway's\n", span(behind), way)
+		fmt.Fprintf(r.ErrOut, "warning: your clock is %s %s the gateway's; times below are the gateway's\n", cli.Span(behind), way)
 	}
 }
 
@@ -258,16 +259,16 @@ func (r *loginRun) takeCertificate(ctx context.Context) (loginCredential, error)
 	}
 	chain, err := checkChain([]byte(got.Certificate), key.Public(), certificatePerson{said.issuer, said.subject}, answered.now)
 	if err != nil {
-		return loginCredential{}, deniedError{fmt.Errorf("what %s gave as your certificate is not taken: %w; nothing was written", r.asker.settings.server, err)}
+		return loginCredential{}, cli.Denied(fmt.Errorf("what %s gave as your certificate is not taken: %w; nothing was written", r.asker.settings.server, err))
 	}
 	if got.Identity.Issuer != said.issuer || got.Identity.Subject != said.subject {
-		return loginCredential{}, deniedError{fmt.Errorf("%s took you for somebody else than your token names; nothing was written", r.asker.settings.server)}
+		return loginCredential{}, cli.Denied(fmt.Errorf("%s took you for somebody else than your token names; nothing was written", r.asker.settings.server))
 	}
 	if len(got.Identity.Groups) == 0 {
-		fmt.Fprintf(r.errOut, "warning: your token names no group, so the law gives you no role: ask who runs %s to put your groups into it\n", is.Issuer)
+		fmt.Fprintf(r.ErrOut, "warning: your token names no group, so the law gives you no role: ask who runs %s to put your groups into it\n", is.Issuer)
 	}
 	if less := r.Lifetime - chain[0].NotAfter.Sub(answered.now); r.Lifetime > 0 && less > mostSkew {
-		fmt.Fprintf(r.errOut, "warning: you asked for a certificate for %s, and the gateway gives one for %s\n", r.Lifetime, span((r.Lifetime - less).Round(time.Minute)))
+		fmt.Fprintf(r.ErrOut, "warning: you asked for a certificate for %s, and the gateway gives one for %s\n", r.Lifetime, cli.Span((r.Lifetime - less).Round(time.Minute)))
 	}
 	return loginCredential{
 		issuer: is.Issuer, identity: got.Identity, until: chain[0].NotAfter, certificate: encodeChain(chain), key: keyPEM,
@@ -278,13 +279,13 @@ func (r *loginRun) takeCertificate(ctx context.Context) (loginCredential, error)
 // atIssuer gets a token, and says what is in it.
 func (r *loginRun) atIssuer(ctx context.Context, is *issuer) (string, claims, error) {
 	if r.Device {
-		got, err := r.byDevice(ctx, r.globals, is)
+		got, err := r.byDevice(ctx, r.Globals, is)
 		if err != nil {
 			return "", claims{}, err
 		}
 		return is.tokenOf(got, "")
 	}
-	got, nonce, err := r.byCode(ctx, r.globals, is)
+	got, nonce, err := r.byCode(ctx, r.Globals, is)
 	if err != nil {
 		return "", claims{}, err
 	}
@@ -294,21 +295,21 @@ func (r *loginRun) atIssuer(ctx context.Context, is *issuer) (string, claims, er
 // takeToken uses a token that the person has, once the gateway has taken it.
 func (r *loginRun) takeToken(ctx context.Context, source string) (loginCredential, error) {
 	if r.Lifetime != 0 {
-		return loginCredential{}, usageError{errors.New("--lifetime is for a certificate, and a token has its own")}
+		return loginCredential{}, cli.Usage(errors.New("--lifetime is for a certificate, and a token has its own"))
 	}
 	token, said, file, err := r.readToken(source)
 	if err != nil {
 		return loginCredential{}, err
 	}
 	if !said.ends.IsZero() && !r.now.Before(said.ends) {
-		return loginCredential{}, deniedError{fmt.Errorf("the token in %s ended %s ago, at %s: get a new one from %s", source, span(r.now.Sub(said.ends)), stamp(&said.ends), ascii(clip(said.issuer, mostQuoted)))}
+		return loginCredential{}, cli.Denied(fmt.Errorf("the token in %s ended %s ago, at %s: get a new one from %s", source, cli.Span(r.now.Sub(said.ends)), cli.Stamp(&said.ends), cli.ASCII(cli.Clip(said.issuer, mostQuoted))))
 	}
 	me, answered, err := ask[api.Caller](ctx, r.asker.showing(token, "the token in "+source), "GET", "/whoami", nil)
 	if err != nil {
 		return loginCredential{}, said.clockHint(err, answered.now)
 	}
 	if len(me.Groups) == 0 {
-		fmt.Fprintf(r.errOut, "warning: your token names no group, so the law gives you no role: ask who runs %s to put your groups into it\n", ascii(clip(me.Issuer, mostQuoted)))
+		fmt.Fprintf(r.ErrOut, "warning: your token names no group, so the law gives you no role: ask who runs %s to put your groups into it\n", cli.ASCII(cli.Clip(me.Issuer, mostQuoted)))
 	}
 	until := said.ends
 	if until.IsZero() || !me.ProofEnds.IsZero() && me.ProofEnds.Before(until) {

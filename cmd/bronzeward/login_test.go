@@ -15,6 +15,7 @@ import (
 
 	clientconfig "github.com/siderolabs/talos/pkg/machinery/client/config"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/fixtures/idp"
 )
 
@@ -30,7 +31,7 @@ func (w *loginWorld) talosconfigOf(t *testing.T) *clientconfig.Config {
 func TestLoginByBrowserSetsTalosctlAndBronzewardUp(t *testing.T) {
 	w := newLoginWorld(t)
 	got := w.login(t, "olga")
-	if got.code != exitOK {
+	if got.code != cli.ExitOK {
 		t.Fatalf("code %d\n%s%s", got.code, got.out, got.errOut)
 	}
 	out := strings.ReplaceAll(strings.ReplaceAll(got.out, filepath.Dir(w.config), "HOME"), w.idp.Issuer(), "ISSUER")
@@ -79,11 +80,11 @@ try: talosctl -n MACHINE version
 	t.Setenv("BRONZEWARD_SERVER", "")
 	t.Setenv("BRONZEWARD_SERVER_CA", "")
 	me := runProgram(t, "whoami", "-o", "json")
-	if me.code != exitOK || !strings.Contains(me.out, `"subject": "olga"`) || !strings.Contains(me.out, `"proof": "certificate"`) {
+	if me.code != cli.ExitOK || !strings.Contains(me.out, `"subject": "olga"`) || !strings.Contains(me.out, `"proof": "certificate"`) {
 		t.Errorf("whoami: code %d\n%s%s", me.code, me.out, me.errOut)
 	}
 	// Nor does the next login need any.
-	if again := runAt(t.Context(), console{browse: w.browserOf(t, "olga", nil)}, "login"); again.code != exitOK {
+	if again := runAt(t.Context(), cli.Console{Browse: w.browserOf(t, "olga", nil)}, "login"); again.code != cli.ExitOK {
 		t.Errorf("a second login: code %d\n%s", again.code, again.errOut)
 	}
 	if key := w.talosconfigOf(t).Contexts["lab"].Key; key == lab.Key {
@@ -94,11 +95,11 @@ try: talosctl -n MACHINE version
 // The CA of one issuer does not vouch for another.
 func TestTheIssuersCAIsRememberedForThatIssuerAlone(t *testing.T) {
 	w := newLoginWorld(t)
-	if got := w.login(t, "olga"); got.code != exitOK {
+	if got := w.login(t, "olga"); got.code != cli.ExitOK {
 		t.Fatal(got.errOut)
 	}
 	f := newFalseIssuer(t, w)
-	if got := runAt(t.Context(), console{browse: f.browser(t, nil)}, "login"); got.code != exitUsage || !strings.Contains(got.errOut, "signed by nobody that is trusted here") {
+	if got := runAt(t.Context(), cli.Console{Browse: f.browser(t, nil)}, "login"); got.code != cli.ExitUsage || !strings.Contains(got.errOut, "signed by nobody that is trusted here") {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 }
@@ -116,7 +117,7 @@ func TestTheLifetimeIsLookedAtBeforeAndAfter(t *testing.T) {
 			w := newLoginWorld(t)
 			got := w.login(t, "olga", row.args...)
 			for _, want := range row.want {
-				if got.code != exitUsage || !strings.Contains(got.errOut, want) {
+				if got.code != cli.ExitUsage || !strings.Contains(got.errOut, want) {
 					t.Errorf("code %d, no %q in\n%s", got.code, want, got.errOut)
 				}
 			}
@@ -136,17 +137,17 @@ func TestTheLifetimeIsLookedAtBeforeAndAfter(t *testing.T) {
 		return nil
 	}
 	const less = "warning: you asked for a certificate for "
-	if got := w.login(t, "olga", "--lifetime", "90h"); got.code != exitOK || !strings.Contains(got.errOut, less) || !strings.Contains(got.errOut, less+"90h0m0s, and the gateway gives one for 8h\n") {
+	if got := w.login(t, "olga", "--lifetime", "90h"); got.code != cli.ExitOK || !strings.Contains(got.errOut, less) || !strings.Contains(got.errOut, less+"90h0m0s, and the gateway gives one for 8h\n") {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
-	if got := w.login(t, "olga", "--lifetime", "4h"); got.code != exitOK || strings.Contains(got.errOut, less) {
+	if got := w.login(t, "olga", "--lifetime", "4h"); got.code != cli.ExitOK || strings.Contains(got.errOut, less) {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 }
 
 func TestTheKeyDoesNotLeave(t *testing.T) {
 	w := newLoginWorld(t)
-	if got := w.login(t, "olga"); got.code != exitOK {
+	if got := w.login(t, "olga"); got.code != cli.ExitOK {
 		t.Fatalf("code %d\n%s", got.code, got.errOut)
 	}
 	key, err := base64.StdEncoding.DecodeString(w.talosconfigOf(t).Contexts["lab"].Key)
@@ -167,7 +168,7 @@ func TestLoginInJSONHoldsNoSecret(t *testing.T) {
 	w := newLoginWorld(t)
 	got := w.login(t, "olga", "-o", "json", "--lifetime", "90m")
 	var v loginView
-	if err := json.Unmarshal([]byte(got.out), &v); err != nil || got.code != exitOK {
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || got.code != cli.ExitOK {
 		t.Fatalf("code %d, %v\n%s%s", got.code, err, got.out, got.errOut)
 	}
 	if v.Server != w.URL || v.Proof != "certificate" || v.Identity.Subject != "olga" || v.Serial != "5eed" || v.Decision != stubDecision || v.CurrentContext != "lab" || v.ClientFile == "" {
@@ -196,13 +197,13 @@ func TestLoginByDevice(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"yes": {func(s *idp.Server, code string) error { return s.ApproveDevice(code, "ada") }, exitOK, "you are ada of "},
-		"no":  {func(s *idp.Server, code string) error { return s.DenyDevice(code) }, exitDenied, "was refused at the issuer "},
+		"yes": {func(s *idp.Server, code string) error { return s.ApproveDevice(code, "ada") }, cli.ExitOK, "you are ada of "},
+		"no":  {func(s *idp.Server, code string) error { return s.DenyDevice(code) }, cli.ExitDenied, "was refused at the issuer "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newLoginWorld(t)
 			var said strings.Builder
-			code := run(t.Context(), []string{"login", "--device", "--issuer-ca", w.issuerCA}, console{in: strings.NewReader(""), out: &said, errOut: watcher{func(text string) {
+			code := run(t.Context(), []string{"login", "--device", "--issuer-ca", w.issuerCA}, cli.Console{In: strings.NewReader(""), Out: &said, ErrOut: watcher{func(text string) {
 				said.WriteString(text)
 				if at := regexp.MustCompile(`(?m)^    ([A-Z2-7]{4}-[A-Z2-7]{4})$`).FindStringSubmatch(text); at != nil {
 					if err := row.settle(w.idp, at[1]); err != nil {
@@ -225,18 +226,18 @@ func TestLoginWithATokenOneHas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			args, at, kept := []string{"login"}, console{}, filepath.Join(w.state, "bronzeward", "logins")
+			args, at, kept := []string{"login"}, cli.Console{}, filepath.Join(w.state, "bronzeward", "logins")
 			switch source {
 			case "file":
 				kept = writeFile(t, filepath.Join(t.TempDir(), "token"), token+"\n")
 				args = append(args, "--jwt", kept)
 			case "-":
-				args, at.in = append(args, "--jwt", "-"), strings.NewReader(token)
+				args, at.In = append(args, "--jwt", "-"), strings.NewReader(token)
 			default:
 				t.Setenv("BRONZEWARD_TOKEN", token)
 			}
 			got := runAt(t.Context(), at, args...)
-			if got.code != exitOK || !strings.Contains(got.out, "you are bot-ci of ") || !strings.Contains(got.out, "by a token good until ") || strings.Contains(got.out+got.errOut, token) {
+			if got.code != cli.ExitOK || !strings.Contains(got.out, "you are bot-ci of ") || !strings.Contains(got.out, "by a token good until ") || strings.Contains(got.out+got.errOut, token) {
 				t.Fatalf("code %d\n%s%s", got.code, got.out, got.errOut)
 			}
 			lab := w.talosconfigOf(t).Contexts["lab"]
@@ -247,11 +248,11 @@ func TestLoginWithATokenOneHas(t *testing.T) {
 			if client := readFile(t, filepath.Join(w.config, "bronzeward", "client.yaml")); !strings.Contains(client, "token_file: "+kept) {
 				t.Errorf("the client file is\n%s", client)
 			}
-			if me := runProgram(t, "whoami"); me.code != exitOK || !strings.Contains(me.out, "bot-ci") {
+			if me := runProgram(t, "whoami"); me.code != cli.ExitOK || !strings.Contains(me.out, "bot-ci") {
 				t.Errorf("whoami: code %d\n%s", me.code, me.errOut)
 			}
 			// A certificate takes its place, and nothing of it stays.
-			if got := w.login(t, "olga"); got.code != exitOK {
+			if got := w.login(t, "olga"); got.code != cli.ExitOK {
 				t.Fatalf("code %d\n%s", got.code, got.errOut)
 			}
 			for _, file := range []string{w.talosconfig, filepath.Join(w.config, "bronzeward", "client.yaml"), filepath.Join(w.state, "bronzeward", "lock")} {
@@ -268,7 +269,7 @@ func TestEachClusterHasAContextAndTheCurrentOneStays(t *testing.T) {
 	w.offers = func(o *loginOffer) { o.Clusters = []string{"lab", "shop"} }
 	writeFile(t, w.talosconfig, "# mine\ncontext: home\ncontexts:\n    home: # do not touch\n        endpoints: [10.0.0.1]\n        future: {a: 1}\n        crt: aG9tZQ==\n")
 	got := w.login(t, "olga")
-	if got.code != exitOK || !strings.Contains(got.out, "contexts lab, shop in ") || !strings.Contains(got.out, "the current one stays home") || !strings.Contains(got.out, "try: talosctl --context lab -n MACHINE version") {
+	if got.code != cli.ExitOK || !strings.Contains(got.out, "contexts lab, shop in ") || !strings.Contains(got.out, "the current one stays home") || !strings.Contains(got.out, "try: talosctl --context lab -n MACHINE version") {
 		t.Fatalf("code %d\n%s%s", got.code, got.out, got.errOut)
 	}
 	text := readFile(t, w.talosconfig)
@@ -280,13 +281,13 @@ func TestEachClusterHasAContextAndTheCurrentOneStays(t *testing.T) {
 			t.Errorf("context %s: %+v", name, c)
 		}
 	}
-	if got := w.login(t, "olga", "--cluster", "shop", "--context", "x", "--set-current"); got.code != exitOK || w.talosconfigOf(t).Context != "x" || w.talosconfigOf(t).Contexts["x"].Cluster != "shop" {
+	if got := w.login(t, "olga", "--cluster", "shop", "--context", "x", "--set-current"); got.code != cli.ExitOK || w.talosconfigOf(t).Context != "x" || w.talosconfigOf(t).Contexts["x"].Cluster != "shop" {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 	for want, args := range map[string][]string{
 		"--context names one context": {"--context", "x"}, `has no cluster "moon"`: {"--cluster", "moon"}, `is not HOST or HOST:PORT`: {"--endpoint", "a:b:c"},
 	} {
-		if got := w.login(t, "olga", args...); got.code != exitUsage || !strings.Contains(got.errOut, want) {
+		if got := w.login(t, "olga", args...); got.code != cli.ExitUsage || !strings.Contains(got.errOut, want) {
 			t.Errorf("%v: code %d, want %q\n%s", args, got.code, want, got.errOut)
 		}
 	}
@@ -295,13 +296,13 @@ func TestEachClusterHasAContextAndTheCurrentOneStays(t *testing.T) {
 func TestTheBrowserComesBackWhereTheIssuerKnowsIt(t *testing.T) {
 	w := newLoginWorld(t)
 	var redirect string
-	at := console{browse: w.browserOf(t, "olga", func(back *url.URL) { redirect = back.Scheme + "://" + back.Hostname() + back.Path })}
+	at := cli.Console{Browse: w.browserOf(t, "olga", func(back *url.URL) { redirect = back.Scheme + "://" + back.Hostname() + back.Path })}
 	got := runAt(t.Context(), at, "login", "--issuer-ca", w.issuerCA, "--redirect-uri", "http://127.0.0.1/callback")
-	if got.code != exitOK || redirect != "http://127.0.0.1/callback" {
+	if got.code != cli.ExitOK || redirect != "http://127.0.0.1/callback" {
 		t.Errorf("code %d, back to %s\n%s", got.code, redirect, got.errOut)
 	}
 	for _, bad := range []string{"https://127.0.0.1/x", "http://evil.example/x", "http://127.0.0.1/x?y", "http://me@127.0.0.1/x", "http://10.0.0.1/"} {
-		if got := w.login(t, "olga", "--redirect-uri", bad); got.code != exitUsage || !strings.Contains(got.errOut, "--redirect-uri") {
+		if got := w.login(t, "olga", "--redirect-uri", bad); got.code != cli.ExitUsage || !strings.Contains(got.errOut, "--redirect-uri") {
 			t.Errorf("%s: code %d\n%s", bad, got.code, got.errOut)
 		}
 	}
@@ -318,10 +319,10 @@ func TestWhoamiNamesTheTokensOwnEnd(t *testing.T) {
 	w.skew = time.Minute
 	taken := said.ends.Add(w.skew)
 	in, me := runProgram(t, "login", "--jwt", token), runProgram(t, "whoami")
-	if want := "good until " + stamp(&said.ends); in.code != exitOK || !strings.Contains(in.out, want) {
+	if want := "good until " + cli.Stamp(&said.ends); in.code != cli.ExitOK || !strings.Contains(in.out, want) {
 		t.Errorf("login: code %d, no %q in\n%s%s", in.code, want, in.out, in.errOut)
 	}
-	if want := stamp(&said.ends) + "; the gateway takes it until " + stamp(&taken); me.code != exitOK || !strings.Contains(me.out, want) {
+	if want := cli.Stamp(&said.ends) + "; the gateway takes it until " + cli.Stamp(&taken); me.code != cli.ExitOK || !strings.Contains(me.out, want) {
 		t.Errorf("whoami: code %d, no %q in\n%s%s", me.code, want, me.out, me.errOut)
 	}
 }

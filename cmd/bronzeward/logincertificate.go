@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 const (
@@ -83,13 +85,13 @@ func checkChain(chainPEM []byte, key crypto.PublicKey, who certificatePerson, no
 	case err != nil:
 		return nil, err
 	case named != who:
-		return nil, fmt.Errorf("it names somebody else: %s of %s", ascii(clip(named.subject, mostQuoted)), ascii(clip(named.issuer, mostQuoted)))
+		return nil, fmt.Errorf("it names somebody else: %s of %s", cli.ASCII(cli.Clip(named.subject, mostQuoted)), cli.ASCII(cli.Clip(named.issuer, mostQuoted)))
 	case leaf.IsCA || !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth):
 		return nil, errors.New("it is not for a TLS client")
 	case now.Add(mostSkew).Before(leaf.NotBefore):
-		return nil, fmt.Errorf("it is not good before %s, and the gateway's clock says %s", stamp(&leaf.NotBefore), stamp(&now))
+		return nil, fmt.Errorf("it is not good before %s, and the gateway's clock says %s", cli.Stamp(&leaf.NotBefore), cli.Stamp(&now))
 	case !now.Before(leaf.NotAfter):
-		return nil, fmt.Errorf("it was good until %s, and the gateway's clock says %s", stamp(&leaf.NotAfter), stamp(&now))
+		return nil, fmt.Errorf("it was good until %s, and the gateway's clock says %s", cli.Stamp(&leaf.NotAfter), cli.Stamp(&now))
 	}
 	for i, parent := range chain[1:] {
 		if err := chain[i].CheckSignatureFrom(parent); err != nil {

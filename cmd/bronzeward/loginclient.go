@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // clientChange is what a login or a logout does to the client file.
@@ -25,7 +27,7 @@ func (c clientChange) merge(old []byte) (fresh []byte, left string, err error) {
 	}
 	file, err := readYAMLFile(old)
 	if err != nil {
-		return nil, "", usageError{fmt.Errorf("%s: %w", c.path, err)}
+		return nil, "", cli.Usage(fmt.Errorf("%s: %w", c.path, err))
 	}
 	at := now.Server
 	if read, err := serverURL(at); err == nil {
@@ -69,7 +71,7 @@ func (c clientChange) forget(old []byte) (fresh []byte, dropped bool, err error)
 	}
 	file, err := readYAMLFile(old)
 	if err != nil {
-		return nil, false, usageError{fmt.Errorf("%s: %w", c.path, err)}
+		return nil, false, cli.Usage(fmt.Errorf("%s: %w", c.path, err))
 	}
 	for key, named := range map[string]string{"certificate": now.Certificate, "key": now.Key, "token_file": now.TokenFile} {
 		if named != "" && c.ours(filepath.Clean(named)) {

@@ -16,12 +16,14 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // byCode logs in by authorization code with PKCE (RFC 6749 §4.1, RFC 7636, RFC 8252): the
 // person's browser goes to the issuer and comes back to a listener on loopback. nonce is what
 // the ID token must hold.
-func (l *loginCmd) byCode(ctx context.Context, g *globals, is *issuer) (token *oauth2.Token, nonce string, err error) {
+func (l *loginCmd) byCode(ctx context.Context, g *cli.Globals, is *issuer) (token *oauth2.Token, nonce string, err error) {
 	if len(is.doc.Challenges) > 0 && !slices.Contains(is.doc.Challenges, "S256") {
 		return nil, "", fmt.Errorf("the issuer %s does not take PKCE with S256, and without it whoever sees the code could take the login: ask who runs it", is.Issuer)
 	}
@@ -35,15 +37,15 @@ func (l *loginCmd) byCode(ctx context.Context, g *globals, is *issuer) (token *o
 	address := conf.AuthCodeURL(back.state, oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("nonce", nonce))
 
 	opened := false
-	if !l.NoBrowser && g.browse != nil {
-		opened = g.browse(address) == nil
+	if !l.NoBrowser && g.Browse != nil {
+		opened = g.Browse(address) == nil
 	}
 	if opened {
-		fmt.Fprintf(g.errOut, "A browser was opened for you to log in at %s. If none came, open this address:\n\n    %s\n\n", is.Issuer, address)
+		fmt.Fprintf(g.ErrOut, "A browser was opened for you to log in at %s. If none came, open this address:\n\n    %s\n\n", is.Issuer, address)
 	} else {
-		fmt.Fprintf(g.errOut, "Open this address in a browser on this computer:\n\n    %s\n\nFor a browser on another one: bronzeward login --device\n\n", address)
+		fmt.Fprintf(g.ErrOut, "Open this address in a browser on this computer:\n\n    %s\n\nFor a browser on another one: bronzeward login --device\n\n", address)
 	}
-	defer g.newProgress().begin("waiting for your browser")()
+	defer g.NewProgress().Begin("waiting for your browser")()
 	bounded, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
 	select {
@@ -53,7 +55,7 @@ func (l *loginCmd) byCode(ctx context.Context, g *globals, is *issuer) (token *o
 		if ctx.Err() != nil {
 			return nil, "", interrupted(ctx)
 		}
-		return nil, "", notYetError{fmt.Errorf("no browser came back from %s within %s: log in again, with --timeout for longer, or with --device from another computer", is.Issuer, l.Timeout)}
+		return nil, "", cli.NotYet(fmt.Errorf("no browser came back from %s within %s: log in again, with --timeout for longer, or with --device from another computer", is.Issuer, l.Timeout))
 	case came := <-back.came:
 		if came.err != nil {
 			return nil, "", came.err
@@ -98,7 +100,7 @@ func listen(ctx context.Context, redirect string, is *issuer) (*callback, error)
 	if redirect != "" {
 		var err error
 		if address, err = url.Parse(redirect); err != nil || address.Scheme != "http" || !onLoopback(address.Hostname()) || address.User != nil || address.RawQuery != "" || address.Fragment != "" {
-			return nil, usageError{errors.New("--redirect-uri does not read as http://127.0.0.1:PORT/PATH: the browser must come back to this computer; the port may be left out")}
+			return nil, cli.Usage(errors.New("--redirect-uri does not read as http://127.0.0.1:PORT/PATH: the browser must come back to this computer; the port may be left out"))
 		}
 	}
 	host, port := address.Hostname(), address.Port()
@@ -190,15 +192,15 @@ func (b *callback) read(query string) callbackAnswer {
 	state, code, said, from := once("state"), once("code"), once("error"), once("iss")
 	switch {
 	case err != nil:
-		return callbackAnswer{err: deniedError{errors.New("what the browser brought back is malformed; nothing was taken: log in again")}}
+		return callbackAnswer{err: cli.Denied(errors.New("what the browser brought back is malformed; nothing was taken: log in again"))}
 	case subtle.ConstantTimeCompare([]byte(state), []byte(b.state)) != 1:
-		return callbackAnswer{err: deniedError{errors.New("what the browser brought back is not the answer to this login (its state is another): somebody may be trying to log you in as somebody else; nothing was taken: log in again")}}
+		return callbackAnswer{err: cli.Denied(errors.New("what the browser brought back is not the answer to this login (its state is another): somebody may be trying to log you in as somebody else; nothing was taken: log in again"))}
 	case from != "" && from != b.is.Issuer || from == "" && b.is.doc.SaysIssuer:
-		return callbackAnswer{err: deniedError{fmt.Errorf("what the browser brought back is not from the issuer %s; nothing was taken: log in again", b.is.Issuer)}}
+		return callbackAnswer{err: cli.Denied(fmt.Errorf("what the browser brought back is not from the issuer %s; nothing was taken: log in again", b.is.Issuer))}
 	case said != "":
 		return callbackAnswer{err: b.is.refusal(said, values.Get("error_description"))}
 	case code == "":
-		return callbackAnswer{err: deniedError{fmt.Errorf("the issuer %s sent the browser back without a code: log in again", b.is.Issuer)}}
+		return callbackAnswer{err: cli.Denied(fmt.Errorf("the issuer %s sent the browser back without a code: log in again", b.is.Issuer))}
 	}
 	return callbackAnswer{code: code}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 
 // byDevice logs in by device flow (RFC 8628): the person says yes in a browser anywhere,
 // where they type a code.
-func (l *loginCmd) byDevice(ctx context.Context, g *globals, is *issuer) (*oauth2.Token, error) {
+func (l *loginCmd) byDevice(ctx context.Context, g *cli.Globals, is *issuer) (*oauth2.Token, error) {
 	if is.doc.Device == "" {
 		return nil, fmt.Errorf("the issuer %s has no device flow: log in with a browser on this computer (without --device), or ask who runs it", is.Issuer)
 	}
@@ -39,9 +41,9 @@ func (l *loginCmd) byDevice(ctx context.Context, g *globals, is *issuer) (*oauth
 	if err := is.goodDevice(asked); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(g.errOut, "Open this address in any browser, and enter the code:\n\n    %s\n    %s\n\n", ascii(asked.VerificationURI), ascii(asked.UserCode))
+	fmt.Fprintf(g.ErrOut, "Open this address in any browser, and enter the code:\n\n    %s\n    %s\n\n", cli.ASCII(asked.VerificationURI), cli.ASCII(asked.UserCode))
 	if is.goodEndpoint("verification_uri_complete", asked.VerificationURIComplete) == nil {
-		fmt.Fprintf(g.errOut, "Or this one, and compare the code:\n\n    %s\n\n", ascii(asked.VerificationURIComplete))
+		fmt.Fprintf(g.ErrOut, "Or this one, and compare the code:\n\n    %s\n\n", cli.ASCII(asked.VerificationURIComplete))
 	}
 	bounded, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
@@ -52,7 +54,7 @@ func (l *loginCmd) byDevice(ctx context.Context, g *globals, is *issuer) (*oauth
 	case ctx.Err() != nil:
 		return nil, interrupted(ctx)
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, notYetError{fmt.Errorf("nobody entered the code at %s in time: log in again, with --timeout for longer", ascii(asked.VerificationURI))}
+		return nil, cli.NotYet(fmt.Errorf("nobody entered the code at %s in time: log in again, with --timeout for longer", cli.ASCII(asked.VerificationURI)))
 	}
 	return nil, is.explain(err)
 }
@@ -75,15 +77,15 @@ func (is *issuer) goodDevice(asked *oauth2.DeviceAuthResponse) error {
 
 // poll asks until somebody said yes or no, or ctx ends. An answer that is lost is asked for
 // again, half as often.
-func (is *issuer) poll(ctx context.Context, g *globals, conf *oauth2.Config, asked *oauth2.DeviceAuthResponse) (*oauth2.Token, error) {
-	p := g.newProgress()
-	defer p.begin("waiting for you to enter " + asked.UserCode)()
+func (is *issuer) poll(ctx context.Context, g *cli.Globals, conf *oauth2.Config, asked *oauth2.DeviceAuthResponse) (*oauth2.Token, error) {
+	p := g.NewProgress()
+	defer p.Begin("waiting for you to enter " + asked.UserCode)()
 	for lost := 1; ; lost++ {
 		token, err := conf.DeviceAccessToken(is.with(ctx), asked)
 		if err == nil || lost == mostLost || ctx.Err() != nil || !passingAt(err) {
 			return token, err
 		}
-		p.note("no answer from the issuer, asking again")
+		p.Note("no answer from the issuer, asking again")
 		asked.Interval = min(2*asked.Interval, int64(longestPoll/time.Second))
 	}
 }

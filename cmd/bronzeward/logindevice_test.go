@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/oauth2"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 func TestALostAnswerIsAskedForAgain(t *testing.T) {
@@ -20,8 +22,8 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 		}
 		gives(http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "opaque", "id_token": f.mint()})(rw, r)
 	}
-	got := runAt(t.Context(), console{}, "login", "--device", "--issuer-ca", f.ca)
-	if got.code != exitOK || asked.Load() != 2 || !strings.Contains(got.errOut, "ABCD-EFGH") {
+	got := runAt(t.Context(), cli.Console{}, "login", "--device", "--issuer-ca", f.ca)
+	if got.code != cli.ExitOK || asked.Load() != 2 || !strings.Contains(got.errOut, "ABCD-EFGH") {
 		t.Errorf("code %d after %d questions\n%s", got.code, asked.Load(), got.errOut)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // stateFolder is where logins are kept: they are of this computer, and short-lived.
@@ -20,7 +22,7 @@ func stateFolder() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", usageError{errors.New("you have no home folder to keep a login in: set XDG_STATE_HOME or HOME")}
+		return "", cli.Usage(errors.New("you have no home folder to keep a login in: set XDG_STATE_HOME or HOME"))
 	}
 	return filepath.Join(home, ".local", "state", "bronzeward"), nil
 }
@@ -42,7 +44,7 @@ func loginFolderOf(server string) (loginFolder, error) {
 	}
 	u, err := url.Parse(server)
 	if err != nil {
-		return loginFolder{}, usageError{fmt.Errorf("reading --server: %w", err)}
+		return loginFolder{}, cli.Usage(fmt.Errorf("reading --server: %w", err))
 	}
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.' {

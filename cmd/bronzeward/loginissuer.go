@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 const (
@@ -52,17 +54,17 @@ func openIssuer(ctx context.Context, from loginIssuer, caFile string) (*issuer, 
 	is := &issuer{loginIssuer: from, caFile: caFile}
 	address, err := url.Parse(is.Issuer)
 	if err != nil || address.Scheme != "https" || address.Host == "" || address.User != nil || address.RawQuery != "" || address.Fragment != "" {
-		return nil, usageError{fmt.Errorf("the issuer %q does not read as https://HOST: it is asked over TLS only (--issuer)", clip(is.Issuer, mostQuoted))}
+		return nil, cli.Usage(fmt.Errorf("the issuer %q does not read as https://HOST: it is asked over TLS only (--issuer)", cli.Clip(is.Issuer, mostQuoted)))
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caFile != "" {
 		raw, err := os.ReadFile(caFile)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("reading the issuer's CA (--issuer-ca): %w", err)}
+			return nil, cli.Usage(fmt.Errorf("reading the issuer's CA (--issuer-ca): %w", err))
 		}
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(raw) {
-			return nil, usageError{fmt.Errorf("reading the issuer's CA (--issuer-ca): %s holds no PEM certificate", caFile)}
+			return nil, cli.Usage(fmt.Errorf("reading the issuer's CA (--issuer-ca): %s holds no PEM certificate", caFile))
 		}
 	}
 	is.client = &http.Client{
@@ -84,7 +86,7 @@ func (is *issuer) close() { is.client.CloseIdleConnections() }
 func (is *issuer) discover(ctx context.Context, from string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return usageError{fmt.Errorf("reading --issuer: %w", err)}
+		return cli.Usage(fmt.Errorf("reading --issuer: %w", err))
 	}
 	resp, err := is.client.Do(req)
 	if err != nil {
@@ -97,14 +99,14 @@ func (is *issuer) discover(ctx context.Context, from string) error {
 	}
 	switch {
 	case resp.StatusCode >= http.StatusInternalServerError:
-		return unavailableError{fmt.Errorf("the issuer %s answered %q when asked for its configuration: try again later", is.Issuer, resp.Status)}
+		return cli.Unavailable(fmt.Errorf("the issuer %s answered %q when asked for its configuration: try again later", is.Issuer, resp.Status))
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s answered %q, and not as an OpenID Connect issuer does: is the issuer's name right (--issuer)?", from, resp.Status)
 	case json.Unmarshal(raw, &is.doc) != nil:
-		return unavailableError{fmt.Errorf("what %s answered is not an issuer's configuration: is the issuer's name right, and is it up?", from)}
+		return cli.Unavailable(fmt.Errorf("what %s answered is not an issuer's configuration: is the issuer's name right, and is it up?", from))
 	case is.doc.Issuer != is.Issuer:
-		return deniedError{fmt.Errorf("%s says that it is the issuer %q, and was asked as %q: they must be the same to the letter; nothing was sent there",
-			from, clip(is.doc.Issuer, mostQuoted), is.Issuer)}
+		return cli.Denied(fmt.Errorf("%s says that it is the issuer %q, and was asked as %q: they must be the same to the letter; nothing was sent there",
+			from, cli.Clip(is.doc.Issuer, mostQuoted), is.Issuer))
 	}
 	if err := is.goodEndpoint("authorization_endpoint", is.doc.Authorization); err != nil {
 		return err
@@ -151,7 +153,7 @@ func (is *issuer) explain(err error) error {
 	case errors.As(err, &refused) && refused.ErrorCode != "":
 		return is.refusal(refused.ErrorCode, refused.ErrorDescription)
 	case errors.As(err, &refused) && refused.Response != nil:
-		return unavailableError{fmt.Errorf("the issuer %s answered %q when asked for a token: try again later", is.Issuer, refused.Response.Status)}
+		return cli.Unavailable(fmt.Errorf("the issuer %s answered %q when asked for a token: try again later", is.Issuer, refused.Response.Status))
 	case errors.Is(err, errTooMuch):
 		return fmt.Errorf("the issuer %s answered with more than %d bytes, and that is no answer to a login", is.Issuer, mostIssuerAnswer)
 	}
@@ -164,21 +166,21 @@ func (is *issuer) explain(err error) error {
 
 // refusal is an error answer of an issuer (RFC 6749 §4.1.2.1 and §5.2, RFC 8628 §3.5).
 func (is *issuer) refusal(code, description string) error {
-	said := ascii(clip(code, mostQuoted))
+	said := cli.ASCII(cli.Clip(code, mostQuoted))
 	if description != "" {
-		said += ": " + oneLine(clip(description, mostQuoted))
+		said += ": " + cli.OneLine(cli.Clip(description, mostQuoted))
 	}
 	switch code {
 	case "access_denied":
-		return deniedError{fmt.Errorf("the login was refused at the issuer %s, by you or by its rules (%s): log in again, or ask who runs it", is.Issuer, said)}
+		return cli.Denied(fmt.Errorf("the login was refused at the issuer %s, by you or by its rules (%s): log in again, or ask who runs it", is.Issuer, said))
 	case "expired_token":
-		return notYetError{fmt.Errorf("nobody said yes at the issuer %s in time (%s): log in again", is.Issuer, said)}
+		return cli.NotYet(fmt.Errorf("nobody said yes at the issuer %s in time (%s): log in again", is.Issuer, said))
 	case "server_error", "temporarily_unavailable":
-		return unavailableError{fmt.Errorf("the issuer %s cannot log anybody in now (%s): try again later", is.Issuer, said)}
+		return cli.Unavailable(fmt.Errorf("the issuer %s cannot log anybody in now (%s): try again later", is.Issuer, said))
 	case "invalid_client", "unauthorized_client", "unsupported_grant_type", "unsupported_response_type", "invalid_scope":
-		return deniedError{fmt.Errorf("the issuer %s does not let the client %q log in like this (%s): ask who runs it to allow it, or say --client-id", is.Issuer, is.ClientID, said)}
+		return cli.Denied(fmt.Errorf("the issuer %s does not let the client %q log in like this (%s): ask who runs it to allow it, or say --client-id", is.Issuer, is.ClientID, said))
 	}
-	return deniedError{fmt.Errorf("the issuer %s refused the login (%s)", is.Issuer, said)}
+	return cli.Denied(fmt.Errorf("the issuer %s refused the login (%s)", is.Issuer, said))
 }
 
 // errTooMuch is an answer above mostIssuerAnswer.

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -76,7 +77,7 @@ func ask[T any](ctx context.Context, s *asker, method, path string, body any) (T
 	}
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.settings.server, "/")+path, bytes.NewReader(raw))
 	if err != nil {
-		return none, answer{}, usageError{fmt.Errorf("reading --server: %w", err)}
+		return none, answer{}, cli.Usage(fmt.Errorf("reading --server: %w", err))
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -140,16 +141,16 @@ func (l *loginCmd) issuerOf(o loginOffer, server string) (loginIssuer, error) {
 	case len(fit) == 0 && l.Issuer != "": // one that the gateway does not name; it judges the token all the same
 		fit = []loginIssuer{{Issuer: l.Issuer, ClientID: l.ClientID}}
 	case len(fit) == 0:
-		return loginIssuer{}, usageError{fmt.Errorf("%s names no issuer to log in at: say --issuer URL and --client-id ID, or ask who runs it", server)}
+		return loginIssuer{}, cli.Usage(fmt.Errorf("%s names no issuer to log in at: say --issuer URL and --client-id ID, or ask who runs it", server))
 	case len(fit) > 1:
 		var names []string
 		for _, is := range fit {
-			names = append(names, "--issuer "+shellWord(is.Issuer))
+			names = append(names, "--issuer "+cli.ShellWord(is.Issuer))
 		}
-		return loginIssuer{}, usageError{fmt.Errorf("%s takes tokens of %d issuers: say which is yours\n  %s", server, len(fit), strings.Join(names, "\n  "))}
+		return loginIssuer{}, cli.Usage(fmt.Errorf("%s takes tokens of %d issuers: say which is yours\n  %s", server, len(fit), strings.Join(names, "\n  ")))
 	}
 	if fit[0].ClientID == "" {
-		return loginIssuer{}, usageError{fmt.Errorf("the client at the issuer %s is not known: say --client-id ID, or ask who runs %s", fit[0].Issuer, server)}
+		return loginIssuer{}, cli.Usage(fmt.Errorf("the client at the issuer %s is not known: say --client-id ID, or ask who runs %s", fit[0].Issuer, server))
 	}
 	return fit[0], nil
 }
@@ -158,7 +159,7 @@ func (l *loginCmd) issuerOf(o loginOffer, server string) (loginIssuer, error) {
 func (l *loginCmd) endpointsOf(o loginOffer, server string) ([]string, error) {
 	for _, one := range l.Endpoint {
 		if !isEndpoint(one) {
-			return nil, usageError{fmt.Errorf("--endpoint %q is not HOST or HOST:PORT", one)}
+			return nil, cli.Usage(fmt.Errorf("--endpoint %q is not HOST or HOST:PORT", one))
 		}
 	}
 	switch {
@@ -169,7 +170,7 @@ func (l *loginCmd) endpointsOf(o loginOffer, server string) ([]string, error) {
 	}
 	u, err := url.Parse(server)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading --server: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("reading --server: %w", err))
 	}
 	return []string{net.JoinHostPort(u.Hostname(), "50000")}, nil
 }
@@ -179,12 +180,12 @@ func (l *loginCmd) endpointsOf(o loginOffer, server string) ([]string, error) {
 func (l *loginCmd) contextsOf(clusters, endpoints []string, ca []byte) ([]talosContext, error) {
 	if l.Cluster != "" {
 		if len(clusters) > 0 && !slices.Contains(clusters, l.Cluster) {
-			return nil, usageError{fmt.Errorf("the gateway has no cluster %q; it has %s", l.Cluster, strings.Join(clusters, ", "))}
+			return nil, cli.Usage(fmt.Errorf("the gateway has no cluster %q; it has %s", l.Cluster, strings.Join(clusters, ", ")))
 		}
 		clusters = []string{l.Cluster}
 	}
 	if l.Context != "" && len(clusters) > 1 {
-		return nil, usageError{fmt.Errorf("--context names one context, and the gateway has %d clusters (%s): say --cluster NAME too", len(clusters), strings.Join(clusters, ", "))}
+		return nil, cli.Usage(fmt.Errorf("--context names one context, and the gateway has %d clusters (%s): say --cluster NAME too", len(clusters), strings.Join(clusters, ", ")))
 	}
 	if len(clusters) == 0 {
 		clusters = []string{""}
@@ -199,7 +200,7 @@ func (l *loginCmd) contextsOf(clusters, endpoints []string, ca []byte) ([]talosC
 			name = "bronzeward"
 		}
 		if !isName(name) {
-			return nil, usageError{fmt.Errorf("--context %q is not a name", name)}
+			return nil, cli.Usage(fmt.Errorf("--context %q is not a name", name))
 		}
 		if !slices.ContainsFunc(out, func(c talosContext) bool { return c.name == name }) {
 			out = append(out, talosContext{name: name, cluster: cluster, endpoints: endpoints, ca: ca})

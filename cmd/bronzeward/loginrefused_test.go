@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/fixtures/gatewaypki"
 	"bronzeward/fixtures/idp"
 )
@@ -41,29 +42,29 @@ func TestAnAnswerThatIsNotTheIssuersIsNotTaken(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"a good one":             {code: exitOK, want: ""},
-		"another state":          {back: map[string][]string{"state": {"st"}}, code: exitDenied, want: "its state is another"},
-		"no state":               {back: map[string][]string{"state": nil}, code: exitDenied, want: "its state is another"},
-		"two codes":              {back: map[string][]string{"code": {"a", "b"}}, code: exitDenied, want: "malformed"},
-		"no code":                {back: map[string][]string{"code": nil}, code: exitDenied, want: "without a code"},
-		"a no in another state":  {back: map[string][]string{"state": {"st"}, "error": {"access_denied"}}, code: exitDenied, want: "its state is another"},
-		"another iss":            {back: map[string][]string{"iss": {"https://evil.example"}}, code: exitDenied, want: "is not from the issuer"},
-		"no iss, and one is due": {doc: map[string]any{"authorization_response_iss_parameter_supported": true}, code: exitDenied, want: "is not from the issuer"},
-		"no by the person":       {back: map[string][]string{"code": nil, "error": {"access_denied"}}, code: exitDenied, want: "was refused at the issuer"},
-		"an issuer in trouble":   {back: map[string][]string{"code": nil, "error": {"server_error"}}, code: exitUnavailable, want: "try again later"},
-		"another nonce":          {claims: map[string]any{"nonce": "other"}, code: exitDenied, want: "its nonce is not the one"},
-		"no nonce":               {claims: map[string]any{"nonce": nil}, code: exitDenied, want: "its nonce is not the one"},
-		"a token of another":     {claims: map[string]any{"iss": "https://evil.example"}, code: exitDenied, want: "of another issuer"},
-		"for another client":     {claims: map[string]any{"aud": "else"}, code: exitDenied, want: "for another client (else)"},
-		"for another gateway":    {claims: map[string]any{"aud": "else", "azp": "bronzeward"}, code: exitDenied, want: "are for else, and the gateway takes those for bronzeward"},
-		"nobody":                 {claims: map[string]any{"sub": ""}, code: exitDenied, want: "names no subject"},
-		"claims of other types":  {claims: map[string]any{"exp": "soon"}, code: exitDenied, want: "not JSON of the types"},
-		"another issuer's name":  {doc: map[string]any{"issuer": "https://evil.example"}, code: exitDenied, want: `says that it is the issuer "https://evil.example"`},
-		"a slash more":           {doc: map[string]any{"issuer": "SLASH"}, code: exitDenied, want: "the same to the letter"},
-		"a token endpoint apart": {doc: map[string]any{"token_endpoint": "http://127.0.0.1:1/token"}, code: exitFailed, want: "the token_endpoint of the issuer"},
-		"an address that runs":   {doc: map[string]any{"authorization_endpoint": "file:///bin/sh"}, code: exitFailed, want: "the authorization_endpoint of the issuer"},
-		"an option for a flag":   {doc: map[string]any{"authorization_endpoint": "--help"}, code: exitFailed, want: "the authorization_endpoint of the issuer"},
-		"no PKCE":                {doc: map[string]any{"code_challenge_methods_supported": []string{"plain"}}, code: exitFailed, want: "does not take PKCE with S256"},
+		"a good one":             {code: cli.ExitOK, want: ""},
+		"another state":          {back: map[string][]string{"state": {"st"}}, code: cli.ExitDenied, want: "its state is another"},
+		"no state":               {back: map[string][]string{"state": nil}, code: cli.ExitDenied, want: "its state is another"},
+		"two codes":              {back: map[string][]string{"code": {"a", "b"}}, code: cli.ExitDenied, want: "malformed"},
+		"no code":                {back: map[string][]string{"code": nil}, code: cli.ExitDenied, want: "without a code"},
+		"a no in another state":  {back: map[string][]string{"state": {"st"}, "error": {"access_denied"}}, code: cli.ExitDenied, want: "its state is another"},
+		"another iss":            {back: map[string][]string{"iss": {"https://evil.example"}}, code: cli.ExitDenied, want: "is not from the issuer"},
+		"no iss, and one is due": {doc: map[string]any{"authorization_response_iss_parameter_supported": true}, code: cli.ExitDenied, want: "is not from the issuer"},
+		"no by the person":       {back: map[string][]string{"code": nil, "error": {"access_denied"}}, code: cli.ExitDenied, want: "was refused at the issuer"},
+		"an issuer in trouble":   {back: map[string][]string{"code": nil, "error": {"server_error"}}, code: cli.ExitUnavailable, want: "try again later"},
+		"another nonce":          {claims: map[string]any{"nonce": "other"}, code: cli.ExitDenied, want: "its nonce is not the one"},
+		"no nonce":               {claims: map[string]any{"nonce": nil}, code: cli.ExitDenied, want: "its nonce is not the one"},
+		"a token of another":     {claims: map[string]any{"iss": "https://evil.example"}, code: cli.ExitDenied, want: "of another issuer"},
+		"for another client":     {claims: map[string]any{"aud": "else"}, code: cli.ExitDenied, want: "for another client (else)"},
+		"for another gateway":    {claims: map[string]any{"aud": "else", "azp": "bronzeward"}, code: cli.ExitDenied, want: "are for else, and the gateway takes those for bronzeward"},
+		"nobody":                 {claims: map[string]any{"sub": ""}, code: cli.ExitDenied, want: "names no subject"},
+		"claims of other types":  {claims: map[string]any{"exp": "soon"}, code: cli.ExitDenied, want: "not JSON of the types"},
+		"another issuer's name":  {doc: map[string]any{"issuer": "https://evil.example"}, code: cli.ExitDenied, want: `says that it is the issuer "https://evil.example"`},
+		"a slash more":           {doc: map[string]any{"issuer": "SLASH"}, code: cli.ExitDenied, want: "the same to the letter"},
+		"a token endpoint apart": {doc: map[string]any{"token_endpoint": "http://127.0.0.1:1/token"}, code: cli.ExitFailed, want: "the token_endpoint of the issuer"},
+		"an address that runs":   {doc: map[string]any{"authorization_endpoint": "file:///bin/sh"}, code: cli.ExitFailed, want: "the authorization_endpoint of the issuer"},
+		"an option for a flag":   {doc: map[string]any{"authorization_endpoint": "--help"}, code: cli.ExitFailed, want: "the authorization_endpoint of the issuer"},
+		"no PKCE":                {doc: map[string]any{"code_challenge_methods_supported": []string{"plain"}}, code: cli.ExitFailed, want: "does not take PKCE with S256"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newLoginWorld(t)
@@ -72,11 +73,11 @@ func TestAnAnswerThatIsNotTheIssuersIsNotTaken(t *testing.T) {
 			if f.doc["issuer"] == "SLASH" {
 				f.doc["issuer"] = f.URL + "/"
 			}
-			got := runAt(t.Context(), console{browse: f.browser(t, row.back)}, "login", "--issuer-ca", f.ca)
+			got := runAt(t.Context(), cli.Console{Browse: f.browser(t, row.back)}, "login", "--issuer-ca", f.ca)
 			if got.code != row.code || !strings.Contains(got.errOut, row.want) {
 				t.Errorf("code %d, want %d and %q:\n%s%s", got.code, row.code, row.want, got.out, got.errOut)
 			}
-			if row.code != exitOK {
+			if row.code != cli.ExitOK {
 				w.nothingWritten(t)
 				for _, r := range w.requests() {
 					if r.path != "/login" {
@@ -136,8 +137,8 @@ func TestACertificateThatIsNotOnesOwnIsNotTaken(t *testing.T) {
 			w := newLoginWorld(t)
 			w.signs, w.gives = row.signs, row.gives
 			got := w.login(t, "olga")
-			if got.code != exitDenied || !strings.Contains(got.errOut, row.want) || !strings.Contains(got.errOut, "nothing was written") {
-				t.Errorf("code %d, want %d and %q:\n%s", got.code, exitDenied, row.want, got.errOut)
+			if got.code != cli.ExitDenied || !strings.Contains(got.errOut, row.want) || !strings.Contains(got.errOut, "nothing was written") {
+				t.Errorf("code %d, want %d and %q:\n%s", got.code, cli.ExitDenied, row.want, got.errOut)
 			}
 			w.nothingWritten(t)
 		})
@@ -151,38 +152,38 @@ func TestAnIssuerThatCannotBeAskedIsSaidWithWhatToDo(t *testing.T) {
 		code int
 		want []string
 	}{
-		"another CA":      {func(_ *testing.T, w *loginWorld) { w.issuerCA = w.ca }, nil, exitUsage, []string{"the certificate of the issuer https://127.0.0.1", "signed by nobody that is trusted here", "--issuer-ca FILE"}},
-		"a CA that isn't": {func(_ *testing.T, w *loginWorld) { w.issuerCA = w.key }, nil, exitUsage, []string{"--issuer-ca", "holds no PEM certificate"}},
-		"no CA file":      {func(_ *testing.T, w *loginWorld) { w.issuerCA = "/nosuch" }, nil, exitUsage, []string{"--issuer-ca", "/nosuch"}},
-		"closes":          {outage(idp.OutageRefuse), nil, exitUnavailable, []string{"asking the issuer https://127.0.0.1"}},
-		"in trouble":      {outage(idp.OutageError), nil, exitUnavailable, []string{`answered "503 Service Unavailable"`, "try again later"}},
-		"talks nonsense":  {outage(idp.OutageGarbage), nil, exitUnavailable, []string{"is not an issuer's configuration"}},
-		"gone":            {func(t *testing.T, w *loginWorld) { _ = w.idp.Close() }, nil, exitUnavailable, []string{"nothing listens at the issuer https://127.0.0.1", "--issuer"}},
-		"over http":       {nil, []string{"--issuer", "http://127.0.0.1:1", "--client-id", "x"}, exitUsage, []string{"asked over TLS only (--issuer)"}},
+		"another CA":      {func(_ *testing.T, w *loginWorld) { w.issuerCA = w.ca }, nil, cli.ExitUsage, []string{"the certificate of the issuer https://127.0.0.1", "signed by nobody that is trusted here", "--issuer-ca FILE"}},
+		"a CA that isn't": {func(_ *testing.T, w *loginWorld) { w.issuerCA = w.key }, nil, cli.ExitUsage, []string{"--issuer-ca", "holds no PEM certificate"}},
+		"no CA file":      {func(_ *testing.T, w *loginWorld) { w.issuerCA = "/nosuch" }, nil, cli.ExitUsage, []string{"--issuer-ca", "/nosuch"}},
+		"closes":          {outage(idp.OutageRefuse), nil, cli.ExitUnavailable, []string{"asking the issuer https://127.0.0.1"}},
+		"in trouble":      {outage(idp.OutageError), nil, cli.ExitUnavailable, []string{`answered "503 Service Unavailable"`, "try again later"}},
+		"talks nonsense":  {outage(idp.OutageGarbage), nil, cli.ExitUnavailable, []string{"is not an issuer's configuration"}},
+		"gone":            {func(t *testing.T, w *loginWorld) { _ = w.idp.Close() }, nil, cli.ExitUnavailable, []string{"nothing listens at the issuer https://127.0.0.1", "--issuer"}},
+		"over http":       {nil, []string{"--issuer", "http://127.0.0.1:1", "--client-id", "x"}, cli.ExitUsage, []string{"asked over TLS only (--issuer)"}},
 		"not an issuer": {func(_ *testing.T, w *loginWorld) {
 			w.issuerCA = w.ca
 			w.offers = func(o *loginOffer) { o.Issuers[0].Issuer = w.URL }
-		}, nil, exitFailed, []string{`answered "404 Not Found", and not as an OpenID Connect issuer does`}},
-		"none": {func(_ *testing.T, w *loginWorld) { w.offers = func(o *loginOffer) { o.Issuers = nil } }, nil, exitUsage, []string{"names no issuer to log in at", "--client-id"}},
+		}, nil, cli.ExitFailed, []string{`answered "404 Not Found", and not as an OpenID Connect issuer does`}},
+		"none": {func(_ *testing.T, w *loginWorld) { w.offers = func(o *loginOffer) { o.Issuers = nil } }, nil, cli.ExitUsage, []string{"names no issuer to log in at", "--client-id"}},
 		"one of two": {func(_ *testing.T, w *loginWorld) {
 			w.offers = func(o *loginOffer) {
 				o.Issuers = append(o.Issuers, loginIssuer{Issuer: "https://b.example", ClientID: "x"})
 			}
-		}, nil, exitUsage, []string{"takes tokens of 2 issuers", "--issuer https://b.example"}},
-		"no client": {nil, []string{"--issuer", "https://c.example"}, exitUsage, []string{"the client at the issuer https://c.example is not known"}},
+		}, nil, cli.ExitUsage, []string{"takes tokens of 2 issuers", "--issuer https://b.example"}},
+		"no client": {nil, []string{"--issuer", "https://c.example"}, cli.ExitUsage, []string{"the client at the issuer https://c.example is not known"}},
 		"no device flow": {func(t *testing.T, w *loginWorld) {
 			f := newFalseIssuer(t, w)
 			w.issuerCA = f.ca
 			f.doc["device_authorization_endpoint"] = ""
-		}, []string{"--device"}, exitFailed, []string{"has no device flow"}},
-		"an unknown client": {nil, []string{"--device", "--client-id", "nobody"}, exitDenied, []string{`does not let the client "nobody" log in like this (invalid_client: unknown client_id)`}},
+		}, []string{"--device"}, cli.ExitFailed, []string{"has no device flow"}},
+		"an unknown client": {nil, []string{"--device", "--client-id", "nobody"}, cli.ExitDenied, []string{`does not let the client "nobody" log in like this (invalid_client: unknown client_id)`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newLoginWorld(t)
 			if row.edit != nil {
 				row.edit(t, w)
 			}
-			got := runAt(t.Context(), console{}, append([]string{"login", "--issuer-ca", w.issuerCA}, row.args...)...)
+			got := runAt(t.Context(), cli.Console{}, append([]string{"login", "--issuer-ca", w.issuerCA}, row.args...)...)
 			for _, want := range row.want {
 				if got.code != row.code || !strings.Contains(got.errOut, want) {
 					t.Errorf("code %d, want %d and %q:\n%s", got.code, row.code, want, got.errOut)
@@ -215,12 +216,12 @@ func TestAnEndlessAnswerIsCutOff(t *testing.T) {
 	w := newLoginWorld(t)
 	f := newFalseIssuer(t, w)
 	f.token = endless
-	got := runAt(t.Context(), console{browse: f.browser(t, nil)}, "login", "--issuer-ca", f.ca)
-	if got.code != exitFailed || !strings.Contains(got.errOut, "with more than 1048576 bytes") {
+	got := runAt(t.Context(), cli.Console{Browse: f.browser(t, nil)}, "login", "--issuer-ca", f.ca)
+	if got.code != cli.ExitFailed || !strings.Contains(got.errOut, "with more than 1048576 bytes") {
 		t.Errorf("the token: code %d\n%s", got.code, got.errOut)
 	}
 	f.doc["x"] = strings.Repeat("a", 2<<20)
-	if got := runAt(t.Context(), console{}, "login", "--issuer-ca", f.ca); got.code != exitFailed || !strings.Contains(got.errOut, "with more than 1048576 bytes") {
+	if got := runAt(t.Context(), cli.Console{}, "login", "--issuer-ca", f.ca); got.code != cli.ExitFailed || !strings.Contains(got.errOut, "with more than 1048576 bytes") {
 		t.Errorf("its configuration: code %d\n%s", got.code, got.errOut)
 	}
 	w.nothingWritten(t)
@@ -233,13 +234,13 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	f.token = func(rw http.ResponseWriter, r *http.Request) {
 		http.Redirect(rw, r, w.URL+"/stolen", http.StatusTemporaryRedirect)
 	}
-	got := runAt(t.Context(), console{browse: f.browser(t, nil)}, "login", "--issuer-ca", f.ca)
-	if got.code != exitUnavailable || !strings.Contains(got.errOut, "307 Temporary Redirect") {
+	got := runAt(t.Context(), cli.Console{Browse: f.browser(t, nil)}, "login", "--issuer-ca", f.ca)
+	if got.code != cli.ExitUnavailable || !strings.Contains(got.errOut, "307 Temporary Redirect") {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 	f.token = nil
 	w.offers = func(o *loginOffer) { o.Issuers[0].Issuer = f.URL + "/elsewhere" }
-	if got := runAt(t.Context(), console{}, "login", "--issuer-ca", f.ca); got.code != exitFailed {
+	if got := runAt(t.Context(), cli.Console{}, "login", "--issuer-ca", f.ca); got.code != cli.ExitFailed {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 	for _, r := range w.requests() {
@@ -256,14 +257,14 @@ func TestAGatewayThatRefusesSaysWhy(t *testing.T) {
 		code    int
 		want    []string
 	}{
-		"the law":     {"POST /certificates", refuses(http.StatusForbidden, "BW-IDENTITY-001", "this identity has been revoked", ""), exitDenied, []string{"DENIED BW-IDENTITY-001: this identity has been revoked (decision " + stubDecision + ")"}},
-		"the token":   {"POST /certificates", refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "the token is not good yet", ""), exitDenied, []string{"the token is not good yet", "you showed the token that this login got from https://127.0.0.1"}},
-		"a lifetime":  {"POST /certificates", refuses(http.StatusBadRequest, "BW-HTTP-400", "lifetime_seconds is above 28800", "ask for less"), exitUsage, []string{"lifetime_seconds is above 28800", "ask for less"}},
-		"away":        {"POST /certificates", refuses(http.StatusServiceUnavailable, "BW-VAULT-001", "OpenBao is sealed", ""), exitUnavailable, []string{"OpenBao is sealed"}},
-		"no login":    {"GET /login", refuses(http.StatusNotFound, "BW-HTTP-404", "no such path", ""), exitFailed, []string{"gives nobody a certificate (BW-HTTP-404)", "--jwt FILE"}},
-		"not one":     {"GET /login", gives(http.StatusOK, "hello"), exitFailed, []string{"reading what 127.0.0.1"}},
-		"bad names":   {"GET /login", gives(http.StatusOK, loginOffer{Clusters: []string{"a\nb"}}), exitFailed, []string{"is malformed"}},
-		"bad address": {"GET /login", gives(http.StatusOK, loginOffer{TalosEndpoints: []string{"a:b"}}), exitFailed, []string{"is malformed"}},
+		"the law":     {"POST /certificates", refuses(http.StatusForbidden, "BW-IDENTITY-001", "this identity has been revoked", ""), cli.ExitDenied, []string{"DENIED BW-IDENTITY-001: this identity has been revoked (decision " + stubDecision + ")"}},
+		"the token":   {"POST /certificates", refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "the token is not good yet", ""), cli.ExitDenied, []string{"the token is not good yet", "you showed the token that this login got from https://127.0.0.1"}},
+		"a lifetime":  {"POST /certificates", refuses(http.StatusBadRequest, "BW-HTTP-400", "lifetime_seconds is above 28800", "ask for less"), cli.ExitUsage, []string{"lifetime_seconds is above 28800", "ask for less"}},
+		"away":        {"POST /certificates", refuses(http.StatusServiceUnavailable, "BW-VAULT-001", "OpenBao is sealed", ""), cli.ExitUnavailable, []string{"OpenBao is sealed"}},
+		"no login":    {"GET /login", refuses(http.StatusNotFound, "BW-HTTP-404", "no such path", ""), cli.ExitFailed, []string{"gives nobody a certificate (BW-HTTP-404)", "--jwt FILE"}},
+		"not one":     {"GET /login", gives(http.StatusOK, "hello"), cli.ExitFailed, []string{"reading what 127.0.0.1"}},
+		"bad names":   {"GET /login", gives(http.StatusOK, loginOffer{Clusters: []string{"a\nb"}}), cli.ExitFailed, []string{"is malformed"}},
+		"bad address": {"GET /login", gives(http.StatusOK, loginOffer{TalosEndpoints: []string{"a:b"}}), cli.ExitFailed, []string{"is malformed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newLoginWorld(t)
@@ -301,11 +302,11 @@ func TestClocksThatDisagreeAreSaid(t *testing.T) {
 	}
 	past := time.Now().Add(-10*time.Minute - 30*time.Second) // half a minute for the test to run
 	w.replace(t, "POST /certificates", at(past, refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "the token is not valid yet", "")))
-	if got := w.login(t, "olga"); got.code != exitDenied || !strings.Contains(got.errOut, "the issuer's clock is 10m ahead of the gateway's") {
+	if got := w.login(t, "olga"); got.code != cli.ExitDenied || !strings.Contains(got.errOut, "the issuer's clock is 10m ahead of the gateway's") {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 	w.replace(t, "GET /login", at(past, gives(http.StatusOK, loginOffer{Issuers: []loginIssuer{{Issuer: w.idp.Issuer(), ClientID: "bronzeward"}}})))
-	if got := w.login(t, "olga"); got.code != exitOK || !strings.Contains(got.errOut, "warning: your clock is 10m ahead of the gateway's") {
+	if got := w.login(t, "olga"); got.code != cli.ExitOK || !strings.Contains(got.errOut, "warning: your clock is 10m ahead of the gateway's") {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 	token, err := w.idp.Token("olga", idp.With(idp.Expired))
@@ -313,14 +314,14 @@ func TestClocksThatDisagreeAreSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := writeFile(t, filepath.Join(t.TempDir(), "token"), token)
-	if got := runProgram(t, "login", "--jwt", file); got.code != exitDenied || !strings.Contains(got.errOut, "ended 49m ago") || strings.Contains(got.errOut, token) {
+	if got := runProgram(t, "login", "--jwt", file); got.code != cli.ExitDenied || !strings.Contains(got.errOut, "ended 49m ago") || strings.Contains(got.errOut, token) {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 }
 
 func TestATokenWithoutGroupsIsWarnedOf(t *testing.T) {
 	w := newLoginWorld(t)
-	if got := w.login(t, "mallory"); got.code != exitOK || !strings.Contains(got.errOut, "warning: your token names no group") || !strings.Contains(got.out, "in no group") {
+	if got := w.login(t, "mallory"); got.code != cli.ExitOK || !strings.Contains(got.errOut, "warning: your token names no group") || !strings.Contains(got.out, "in no group") {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.errOut)
 	}
 }
@@ -329,7 +330,7 @@ func TestWhatIsNoTokenIsNotWritten(t *testing.T) {
 	w := newLoginWorld(t)
 	for name, content := range map[string]string{"empty": "", "opaque": "s3cr3t", "two lines": "a.b.c\nd.e.f", "not base64": "a.b!.c", "huge": strings.Repeat("a", 1<<20)} {
 		got := runProgram(t, "login", "--jwt", writeFile(t, filepath.Join(t.TempDir(), "token"), content))
-		if got.code != exitUsage || !strings.Contains(got.errOut, "is no token") || content != "" && strings.Contains(got.errOut, content) {
+		if got.code != cli.ExitUsage || !strings.Contains(got.errOut, "is no token") || content != "" && strings.Contains(got.errOut, content) {
 			t.Errorf("%s: code %d\n%s", name, got.code, got.errOut)
 		}
 	}
@@ -343,18 +344,18 @@ func TestALoginThatIsGivenUpEnds(t *testing.T) {
 		code int
 		want string
 	}{
-		"by the person":        {nil, exitFailed, "nothing was written"},
-		"by the person, there": {[]string{"--device"}, exitFailed, "nothing was written"},
-		"by time":              {[]string{"--timeout", "1ms"}, exitNotYet, "no browser came back"},
-		"by time, there":       {[]string{"--device", "--timeout", "1ms"}, exitNotYet, "nobody entered the code"},
+		"by the person":        {nil, cli.ExitFailed, "nothing was written"},
+		"by the person, there": {[]string{"--device"}, cli.ExitFailed, "nothing was written"},
+		"by time":              {[]string{"--timeout", "1ms"}, cli.ExitNotYet, "no browser came back"},
+		"by time, there":       {[]string{"--device", "--timeout", "1ms"}, cli.ExitNotYet, "nobody entered the code"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var said strings.Builder
-			code := run(ctx, append([]string{"login", "--issuer-ca", w.issuerCA}, row.args...), console{in: strings.NewReader(""), out: &said, errOut: watcher{func(text string) {
+			code := run(ctx, append([]string{"login", "--issuer-ca", w.issuerCA}, row.args...), cli.Console{In: strings.NewReader(""), Out: &said, ErrOut: watcher{func(text string) {
 				said.WriteString(text)
-				if strings.HasPrefix(text, "Open this") && row.code == exitFailed {
+				if strings.HasPrefix(text, "Open this") && row.code == cli.ExitFailed {
 					cancel() // as Ctrl-C does
 				}
 			}}})
@@ -403,7 +404,7 @@ func TestTheListenerIsForOneAnswer(t *testing.T) {
 		}()
 		return nil
 	}
-	if got := runAt(t.Context(), console{browse: browse}, "login", "--issuer-ca", w.issuerCA); got.code != exitOK {
+	if got := runAt(t.Context(), cli.Console{Browse: browse}, "login", "--issuer-ca", w.issuerCA); got.code != cli.ExitOK {
 		t.Fatalf("code %d\n%s", got.code, got.errOut)
 	}
 	if got := <-pages + <-pages + <-pages; got != "404 Not Found404 Not Found405 Method Not Allowed" {

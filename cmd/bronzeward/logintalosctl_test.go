@@ -17,6 +17,7 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/fixtures/talosctlbin"
 )
 
@@ -73,7 +74,7 @@ func TestTheRealTalosctlUsesWhatLoginWrote(t *testing.T) {
 		return string(out)
 	}
 	writeFile(t, w.talosconfig, "context: home\ncontexts:\n    home:\n        endpoints: [10.0.0.1]\n        future: 1\n")
-	if got := w.login(t, "olga"); got.code != exitOK {
+	if got := w.login(t, "olga"); got.code != cli.ExitOK {
 		t.Fatalf("code %d\n%s", got.code, got.errOut)
 	}
 	list := ctl("config", "contexts")
@@ -99,7 +100,7 @@ func TestTheRealTalosctlUsesWhatLoginWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := writeFile(t, filepath.Join(t.TempDir(), "token"), token)
-	if got := runProgram(t, "login", "--jwt", file, "--set-current"); got.code != exitOK {
+	if got := runProgram(t, "login", "--jwt", file, "--set-current"); got.code != cli.ExitOK {
 		t.Fatalf("code %d\n%s", got.code, got.errOut)
 	}
 	out = ctl("-n", "worker-1", "version")
@@ -112,10 +113,10 @@ func TestTheRealTalosctlUsesWhatLoginWrote(t *testing.T) {
 	if out := ctl("config", "context", "shop"); !strings.Contains(readFile(t, w.talosconfig), "context: shop") {
 		t.Fatalf("talosctl config context: %s", out)
 	}
-	if got := w.login(t, "olga"); got.code != exitOK || !strings.Contains(got.out, "the current one stays shop") {
+	if got := w.login(t, "olga"); got.code != cli.ExitOK || !strings.Contains(got.out, "the current one stays shop") {
 		t.Errorf("code %d\n%s%s", got.code, got.out, got.errOut)
 	}
-	if got := runProgram(t, "logout"); got.code != exitOK {
+	if got := runProgram(t, "logout"); got.code != cli.ExitOK {
 		t.Errorf("code %d\n%s", got.code, got.errOut)
 	}
 	if list := ctl("config", "contexts"); strings.Contains(list, "lab") || strings.Contains(list, "shop") || !strings.Contains(list, "home") {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // mostToken is the longest token the gateway takes, in bytes.
@@ -103,11 +105,11 @@ func (c *claims) meantFor(audience []string) bool {
 func (c *claims) checkID(is *issuer, nonce string) error {
 	switch {
 	case c.issuer != is.Issuer:
-		return fmt.Errorf("it says that it is of another issuer (%s)", ascii(clip(c.issuer, mostQuoted)))
+		return fmt.Errorf("it says that it is of another issuer (%s)", cli.ASCII(cli.Clip(c.issuer, mostQuoted)))
 	case c.subject == "":
 		return errors.New("it names no subject")
 	case !c.meantFor([]string{is.ClientID}) && c.party != is.ClientID:
-		return fmt.Errorf("it is for another client (%s) than %s", ascii(clip(strings.Join(c.audience, ", "), mostQuoted)), ascii(is.ClientID))
+		return fmt.Errorf("it is for another client (%s) than %s", cli.ASCII(cli.Clip(strings.Join(c.audience, ", "), mostQuoted)), cli.ASCII(is.ClientID))
 	case nonce != "" && c.nonce != nonce:
 		return errors.New("its nonce is not the one of this login: it was made for another")
 	}
@@ -122,14 +124,14 @@ const mostQuoted = 200
 func (is *issuer) tokenOf(got *oauth2.Token, nonce string) (string, claims, error) {
 	id, _ := got.Extra("id_token").(string)
 	if id == "" {
-		return "", claims{}, deniedError{fmt.Errorf("the issuer %s gave no ID token: ask who runs it to allow the client %q the scope openid", is.Issuer, is.ClientID)}
+		return "", claims{}, cli.Denied(fmt.Errorf("the issuer %s gave no ID token: ask who runs it to allow the client %q the scope openid", is.Issuer, is.ClientID))
 	}
 	said, err := claimsOf(id)
 	if err == nil {
 		err = said.checkID(is, nonce)
 	}
 	if err != nil {
-		return "", claims{}, deniedError{fmt.Errorf("the ID token of the issuer %s is not taken: %w; nothing was sent to the gateway", is.Issuer, err)}
+		return "", claims{}, cli.Denied(fmt.Errorf("the ID token of the issuer %s is not taken: %w; nothing was sent to the gateway", is.Issuer, err))
 	}
 	if len(is.Audience) == 0 || said.meantFor(is.Audience) {
 		return id, said, nil
@@ -138,8 +140,8 @@ func (is *issuer) tokenOf(got *oauth2.Token, nonce string) (string, claims, erro
 	if err == nil && access.issuer == said.issuer && access.subject == said.subject && access.meantFor(is.Audience) {
 		return got.AccessToken, access, nil
 	}
-	return "", claims{}, deniedError{fmt.Errorf("the tokens of the issuer %s are for %s, and the gateway takes those for %s: ask who runs the issuer to add that audience",
-		is.Issuer, ascii(clip(strings.Join(said.audience, ", "), mostQuoted)), ascii(clip(strings.Join(is.Audience, ", "), mostQuoted)))}
+	return "", claims{}, cli.Denied(fmt.Errorf("the tokens of the issuer %s are for %s, and the gateway takes those for %s: ask who runs the issuer to add that audience",
+		is.Issuer, cli.ASCII(cli.Clip(strings.Join(said.audience, ", "), mostQuoted)), cli.ASCII(cli.Clip(strings.Join(is.Audience, ", "), mostQuoted))))
 }
 
 // clockHint adds to a refused token that the clocks of issuer and gateway disagree, if they do.
@@ -149,9 +151,9 @@ func (c *claims) clockHint(err error, now time.Time) error {
 	case !errors.As(err, &p) || p.Status != http.StatusUnauthorized || now.IsZero():
 		return err
 	case !c.issued.IsZero() && c.issued.After(now.Add(mostSkew)):
-		return fmt.Errorf("%w\nthe issuer's clock is %s ahead of the gateway's: ask who runs them", err, span(c.issued.Sub(now)))
+		return fmt.Errorf("%w\nthe issuer's clock is %s ahead of the gateway's: ask who runs them", err, cli.Span(c.issued.Sub(now)))
 	case !c.ends.IsZero() && !now.Before(c.ends):
-		return fmt.Errorf("%w\nby the gateway's clock the token ended %s ago: log in again; when that does not help, its clock is ahead of the issuer's", err, span(now.Sub(c.ends)))
+		return fmt.Errorf("%w\nby the gateway's clock the token ended %s ago: log in again; when that does not help, its clock is ahead of the issuer's", err, cli.Span(now.Sub(c.ends)))
 	}
 	return err
 }
@@ -163,7 +165,7 @@ func (r *loginRun) readToken(source string) (token string, said claims, file str
 	case tokenVariable:
 		raw = []byte(os.Getenv(tokenVariable))
 	case "-":
-		raw, err = io.ReadAll(io.LimitReader(r.in, 2*mostToken))
+		raw, err = io.ReadAll(io.LimitReader(r.In, 2*mostToken))
 		source = "standard input"
 	default:
 		var f *os.File
@@ -177,11 +179,11 @@ func (r *loginRun) readToken(source string) (token string, said claims, file str
 		}
 	}
 	if err != nil {
-		return "", claims{}, "", usageError{fmt.Errorf("reading your token (--jwt): %w", err)}
+		return "", claims{}, "", cli.Usage(fmt.Errorf("reading your token (--jwt): %w", err))
 	}
 	token = strings.TrimSpace(string(raw))
 	if said, err = claimsOf(token); err != nil {
-		return "", claims{}, "", usageError{fmt.Errorf("reading your token: what %s holds is no token: %w", source, err)}
+		return "", claims{}, "", cli.Usage(fmt.Errorf("reading your token: what %s holds is no token: %w", source, err))
 	}
 	return token, said, file, nil
 }

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/fixtures/gatewaypki"
 	"bronzeward/fixtures/idp"
 	"bronzeward/gateway/httpapi/api"
@@ -250,7 +251,7 @@ func visit(t *testing.T, address string) (int, string) {
 // login runs login with a browser of this person's.
 func (w *loginWorld) login(t *testing.T, person string, args ...string) ran {
 	t.Helper()
-	return runAt(t.Context(), console{browse: w.browserOf(t, person, nil)}, append([]string{"login", "--issuer-ca", w.issuerCA}, args...)...)
+	return runAt(t.Context(), cli.Console{Browse: w.browserOf(t, person, nil)}, append([]string{"login", "--issuer-ca", w.issuerCA}, args...)...)
 }
 
 // falseIssuer is an issuer that says what a test wants it to: nothing of it is signed, as

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // loginView is what a login wrote, as -o json and yaml show it. It holds no secret.
@@ -50,7 +52,7 @@ func (r *loginRun) write(ctx context.Context, got loginCredential) error {
 		record.Issuer, record.IssuerCA = got.issuer, ""
 		if r.IssuerCA != "" {
 			if record.IssuerCA, err = filepath.Abs(r.IssuerCA); err != nil {
-				return usageError{fmt.Errorf("reading the issuer's CA (--issuer-ca): %w", err)}
+				return cli.Usage(fmt.Errorf("reading the issuer's CA (--issuer-ca): %w", err))
 			}
 		}
 	}
@@ -77,7 +79,7 @@ func (r *loginRun) write(ctx context.Context, got loginCredential) error {
 	err = rewrite(r.talosconfig, func(old []byte) (fresh []byte, err error) {
 		fresh, view.CurrentContext, err = mergeTalosconfig(old, r.contexts, r.SetCurrent, r.Overwrite)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("%s: %w", r.talosconfig, err)}
+			return nil, cli.Usage(fmt.Errorf("%s: %w", r.talosconfig, err))
 		}
 		return fresh, nil
 	})
@@ -113,7 +115,7 @@ func (r *loginRun) writeClientFile(before loginRecord, got loginCredential, view
 		return r.folder.wrote(path) || path == before.TokenFile || path == got.tokenFile
 	}}
 	if change.path == "" {
-		fmt.Fprintln(r.errOut, "warning: you have no configuration folder, so bronzeward is not set up: set XDG_CONFIG_HOME or HOME")
+		fmt.Fprintln(r.ErrOut, "warning: you have no configuration folder, so bronzeward is not set up: set XDG_CONFIG_HOME or HOME")
 		return nil
 	}
 	change.clientFile = clientFile{Server: view.Server, ServerCA: r.asker.settings.serverCA}
@@ -133,11 +135,11 @@ func (r *loginRun) writeClientFile(before loginRecord, got loginCredential, view
 	if left == "" {
 		view.ClientFile = change.path
 	} else {
-		fmt.Fprintf(r.errOut, "warning: %s: bronzeward's other commands ask as before; to change that: bronzeward login --set-current\n", left)
+		fmt.Fprintf(r.ErrOut, "warning: %s: bronzeward's other commands ask as before; to change that: bronzeward login --set-current\n", left)
 	}
 	for _, name := range []string{"BRONZEWARD_CERTIFICATE", "BRONZEWARD_KEY", "BRONZEWARD_TOKEN_FILE", tokenVariable} {
 		if os.Getenv(name) != "" {
-			fmt.Fprintf(r.errOut, "warning: %s is set, and comes before what was written for bronzeward's other commands\n", name)
+			fmt.Fprintf(r.ErrOut, "warning: %s is set, and comes before what was written for bronzeward's other commands\n", name)
 		}
 	}
 	return nil
@@ -146,7 +148,7 @@ func (r *loginRun) writeClientFile(before loginRecord, got loginCredential, view
 // username is what basic authentication shows beside a token. The gateway does not read it;
 // a colon would end it early.
 func username(subject string) string {
-	if !isName(subject) || strings.Contains(subject, ":") || ascii(subject) != subject {
+	if !isName(subject) || strings.Contains(subject, ":") || cli.ASCII(subject) != subject {
 		return "token"
 	}
 	return subject
@@ -160,19 +162,19 @@ func (r *loginRun) say(v loginView) error {
 	}
 	until := "which does not say until when it is good"
 	if !v.Until.IsZero() {
-		until = fmt.Sprintf("good until %s (for %s)", stamp(&v.Until), span(v.Until.Sub(r.now)))
+		until = fmt.Sprintf("good until %s (for %s)", cli.Stamp(&v.Until), cli.Span(v.Until.Sub(r.now)))
 	}
-	out := fmt.Sprintf("you are %s of %s, %s, by a %s %s", ascii(v.Identity.Subject), ascii(v.Identity.Issuer), oneLine(groups), v.Proof, until)
+	out := fmt.Sprintf("you are %s of %s, %s, by a %s %s", cli.ASCII(v.Identity.Subject), cli.ASCII(v.Identity.Issuer), cli.OneLine(groups), v.Proof, until)
 	if v.Decision != "" {
-		out += fmt.Sprintf(" (decision %s)", oneLine(v.Decision))
+		out += fmt.Sprintf(" (decision %s)", cli.OneLine(v.Decision))
 	}
 	word := "context"
 	if len(v.Contexts) > 1 {
 		word = "contexts"
 	}
-	out += fmt.Sprintf("\n  talosctl    %s %s in %s", word, ascii(strings.Join(v.Contexts, ", ")), v.Talosconfig)
+	out += fmt.Sprintf("\n  talosctl    %s %s in %s", word, cli.ASCII(strings.Join(v.Contexts, ", ")), v.Talosconfig)
 	if v.Contexts[0] != v.CurrentContext {
-		out += fmt.Sprintf("; the current one stays %s", ascii(v.CurrentContext))
+		out += fmt.Sprintf("; the current one stays %s", cli.ASCII(v.CurrentContext))
 	}
 	if v.ClientFile != "" {
 		out += "\n  bronzeward  " + v.ClientFile
@@ -180,7 +182,7 @@ func (r *loginRun) say(v loginView) error {
 	if v.Proof == "token" {
 		out += "\n  the talosconfig holds a copy of the token: log in again with the next one"
 	}
-	return r.done(v, "%s\ntry: %s\n", out, r.next(v))
+	return r.Done(v, "%s\ntry: %s\n", out, r.next(v))
 }
 
 // next is a command that works now.
@@ -188,10 +190,10 @@ func (r *loginRun) next(v loginView) string {
 	out := "talosctl"
 	usual, err := talosconfigPath(os.Getenv("TALOSCONFIG"))
 	if err != nil || filepath.Clean(usual) != filepath.Clean(v.Talosconfig) {
-		out += " --talosconfig " + shellWord(v.Talosconfig)
+		out += " --talosconfig " + cli.ShellWord(v.Talosconfig)
 	}
 	if v.Contexts[0] != v.CurrentContext {
-		out += " --context " + shellWord(v.Contexts[0])
+		out += " --context " + cli.ShellWord(v.Contexts[0])
 	}
 	return out + " -n MACHINE version"
 }

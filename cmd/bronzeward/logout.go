@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // logoutCmd removes what login wrote. No gateway is asked.
@@ -22,13 +24,13 @@ type logoutView struct {
 	Removed []string `json:"removed"`
 }
 
-func (l *logoutCmd) Run(ctx context.Context, g *globals) error {
+func (l *logoutCmd) Run(ctx context.Context, g *cli.Globals) error {
 	folders, err := l.folders()
 	if err != nil {
 		return err
 	}
 	if len(folders) == 0 {
-		return g.done([]logoutView{}, "nobody is logged in; nothing was removed\n")
+		return g.Done([]logoutView{}, "nobody is logged in; nothing was removed\n")
 	}
 	unlock, err := lockFolder(ctx, folders[0].state)
 	if err != nil {
@@ -46,10 +48,10 @@ func (l *logoutCmd) Run(ctx context.Context, g *globals) error {
 			out += "  removed " + one + "\n"
 		}
 		if view.Until.After(time.Now()) {
-			out += fmt.Sprintf("  a copy of a credential, if there is one, is good until %s at the latest\n", stamp(&view.Until))
+			out += fmt.Sprintf("  a copy of a credential, if there is one, is good until %s at the latest\n", cli.Stamp(&view.Until))
 		}
 	}
-	return errors.Join(g.done(views, "%s", out), errors.Join(problems...))
+	return errors.Join(g.Done(views, "%s", out), errors.Join(problems...))
 }
 
 // folders are those of the logins to remove.
@@ -70,10 +72,10 @@ func (l *logoutCmd) folders() ([]loginFolder, error) {
 		for _, one := range all {
 			names = append(names, one.readRecord().Server)
 		}
-		return nil, usageError{fmt.Errorf("you are logged in at %s: say --server URL or --all", strings.Join(names, ", "))}
+		return nil, cli.Usage(fmt.Errorf("you are logged in at %s: say --server URL or --all", strings.Join(names, ", ")))
 	}
 	if server, err = serverURL(server); err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	}
 	wanted, err := loginFolderOf(server)
 	if err != nil {
@@ -100,7 +102,7 @@ func (f loginFolder) logout() (logoutView, error) {
 			return fresh, err
 		})
 		for _, name := range dropped {
-			view.Removed = append(view.Removed, fmt.Sprintf("context %s from %s", ascii(name), place.Talosconfig))
+			view.Removed = append(view.Removed, fmt.Sprintf("context %s from %s", cli.ASCII(name), place.Talosconfig))
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", place.Talosconfig, err))

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -12,7 +12,7 @@ type machinesObserveCmd struct {
 	Name []string `arg:"" help:"Machine names."`
 }
 
-func (m *machinesObserveCmd) Run(ctx context.Context, g *globals) error {
+func (m *machinesObserveCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := m.open(g)
 	if err != nil {
 		return err
@@ -23,7 +23,7 @@ func (m *machinesObserveCmd) Run(ctx context.Context, g *globals) error {
 		if err != nil {
 			return err
 		}
-		if err := g.done(seen, "%s: Talos %s, %s, stage %s, node id %s\n  active      %s\n  persistent  %s\n",
+		if err := g.Done(seen, "%s: Talos %s, %s, stage %s, node id %s\n  active      %s\n  persistent  %s\n",
 			name, seen.Version, seen.Type, seen.Stage, seen.Identity.NodeID, seen.Active, seen.Persistent); err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ type machinesPinCmd struct {
 	Replace bool     `help:"Pin to another identity than the one pinned now: the node was replaced."`
 }
 
-func (m *machinesPinCmd) Run(ctx context.Context, g *globals) error {
+func (m *machinesPinCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := m.open(g)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (m *machinesPinCmd) Run(ctx context.Context, g *globals) error {
 		if err != nil {
 			return err
 		}
-		if err := g.done(pin, "machine %s pinned to node id %s of cluster %s\n", name, pin.Identity.NodeID, pin.Identity.ClusterID); err != nil {
+		if err := g.Done(pin, "machine %s pinned to node id %s of cluster %s\n", name, pin.Identity.NodeID, pin.Identity.ClusterID); err != nil {
 			return err
 		}
 	}
@@ -75,9 +75,9 @@ type machinesUpdateCmd struct {
 	Label   map[string]string `placeholder:"KEY=VALUE" help:"Labels the machine has from now on."`
 }
 
-func (m *machinesUpdateCmd) Run(ctx context.Context, g *globals) error {
+func (m *machinesUpdateCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if _, err := (machineSpec{Name: m.Name, Addresses: m.Address}).machine(); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	a, err := m.open(g)
 	if err != nil {
@@ -92,7 +92,7 @@ func (m *machinesUpdateCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	return g.done(viewMachine(&machine), "machine %s updated (decision %s)\n", m.Name, said.decision)
+	return g.Done(viewMachine(&machine), "machine %s updated (decision %s)\n", m.Name, said.decision)
 }
 
 type machinesTimelineCmd struct {
@@ -102,8 +102,8 @@ type machinesTimelineCmd struct {
 	After string `help:"Continue after this cursor, as printed by the page before."`
 }
 
-func (m *machinesTimelineCmd) Run(ctx context.Context, g *globals) error {
-	if err := checkLimit(m.Limit); err != nil {
+func (m *machinesTimelineCmd) Run(ctx context.Context, g *cli.Globals) error {
+	if err := cli.CheckLimit(m.Limit); err != nil {
 		return err
 	}
 	a, err := m.open(g)
@@ -118,29 +118,11 @@ func (m *machinesTimelineCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	err = g.print(all, []string{"TIME", "KIND", "STATE", "WHO", "WHAT", "ID"}, func(row func(...string)) {
+	err = g.Print(all, []string{"TIME", "KIND", "STATE", "WHO", "WHAT", "ID"}, func(row func(...string)) {
 		for _, t := range all {
-			row(stamp(&t.At), string(t.Kind), t.State, subject(t.Person), t.Text, t.ID)
+			row(cli.Stamp(&t.At), string(t.Kind), t.State, subject(t.Person), t.Text, t.ID)
 		}
 	})
-	g.more(len(all), "nothing has happened to this machine", next)
+	g.More(len(all), "nothing has happened to this machine", next)
 	return err
-}
-
-// checkLimit refuses a limit that asks for nothing.
-func checkLimit(limit int) error {
-	if limit < 1 {
-		return usageError{fmt.Errorf("--limit %d asks for nothing; it is at least 1", limit)}
-	}
-	return nil
-}
-
-// more says beside a list that it is empty, or how it goes on.
-func (g *globals) more(n int, none, next string) {
-	if n == 0 {
-		fmt.Fprintln(g.errOut, none)
-	}
-	if next != "" {
-		fmt.Fprintf(g.errOut, "more: --after %s\n", shellWord(next))
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -34,10 +35,10 @@ type machinesAddCmd struct {
 	Label   map[string]string `placeholder:"KEY=VALUE" help:"Label for policies; repeat for more."`
 }
 
-func (m *machinesAddCmd) Run(ctx context.Context, g *globals) error {
+func (m *machinesAddCmd) Run(ctx context.Context, g *cli.Globals) error {
 	one, err := machineSpec{Name: m.Name, Cluster: m.Cluster, Addresses: m.Address, Port: m.Port, Role: m.Role, Labels: m.Label}.machine()
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	a, err := m.open(g)
 	if err != nil {
@@ -48,7 +49,7 @@ func (m *machinesAddCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	return g.done(added, "machine %s added (decision %s)\nnext: bronzeward machines pin %s\n", m.Name, said.decision, shellWord(m.Name))
+	return g.Done(added, "machine %s added (decision %s)\nnext: bronzeward machines pin %s\n", m.Name, said.decision, cli.ShellWord(m.Name))
 }
 
 // machineSpec is one machine of an import file.
@@ -86,14 +87,14 @@ type machinesImportCmd struct {
 	File string `arg:"" help:"YAML file with a list: name, cluster, role, addresses, port, labels." type:"existingfile"`
 }
 
-func (m *machinesImportCmd) Run(ctx context.Context, g *globals) error {
+func (m *machinesImportCmd) Run(ctx context.Context, g *cli.Globals) error {
 	raw, err := os.ReadFile(m.File)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	var specs []machineSpec
 	if err := yaml.Load(raw, &specs, yaml.WithKnownFields(true), yaml.WithUniqueKeys(true)); err != nil {
-		return usageError{fmt.Errorf("%s: %w", m.File, err)}
+		return cli.Usage(fmt.Errorf("%s: %w", m.File, err))
 	}
 	list := []api.NewMachine{}
 	var problems []error
@@ -103,7 +104,7 @@ func (m *machinesImportCmd) Run(ctx context.Context, g *globals) error {
 		list = append(list, one)
 	}
 	if err := errors.Join(problems...); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	a, err := m.open(g)
 	if err != nil {
@@ -114,7 +115,7 @@ func (m *machinesImportCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	return g.done(added, "%d machines added (decision %s)\n", len(list), said.decision)
+	return g.Done(added, "%d machines added (decision %s)\n", len(list), said.decision)
 }
 
 type machinesListCmd struct {
@@ -122,14 +123,14 @@ type machinesListCmd struct {
 	Cluster string `help:"Only machines of this cluster."`
 }
 
-func (m *machinesListCmd) Run(ctx context.Context, g *globals) error {
+func (m *machinesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := m.open(g)
 	if err != nil {
 		return err
 	}
 	defer a.close()
 	all, _, err := collect(0, "", func(limit int, cursor *string) ([]api.Machine, string, error) {
-		page, _, err := received[api.MachineList](a.ListMachines(ctx, &api.ListMachinesParams{Cluster: given(m.Cluster), Limit: &limit, Cursor: cursor}))
+		page, _, err := received[api.MachineList](a.ListMachines(ctx, &api.ListMachinesParams{Cluster: cli.Given(m.Cluster), Limit: &limit, Cursor: cursor}))
 		return page.Items, page.Next, err
 	})
 	if err != nil {
@@ -139,19 +140,11 @@ func (m *machinesListCmd) Run(ctx context.Context, g *globals) error {
 	for i := range all {
 		views = append(views, viewMachine(&all[i]))
 	}
-	return g.print(views, []string{"NAME", "CLUSTER", "ROLE", "ADDRESSES", "PINNED", "VERSION", "STAGE", "OBSERVED"}, func(row func(...string)) {
+	return g.Print(views, []string{"NAME", "CLUSTER", "ROLE", "ADDRESSES", "PINNED", "VERSION", "STAGE", "OBSERVED"}, func(row func(...string)) {
 		for _, v := range views {
-			row(v.Name, v.Cluster, v.Role, strings.Join(v.Addresses, ","), yesNo(v.Pinned), v.Version, v.Stage, ago(v.ObservedAt))
+			row(v.Name, v.Cluster, v.Role, strings.Join(v.Addresses, ","), cli.YesNo(v.Pinned), v.Version, v.Stage, cli.Ago(v.ObservedAt))
 		}
 	})
-}
-
-// given is a filter, null when it is not set.
-func given(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }
 
 type machinesShowCmd struct {
@@ -159,7 +152,7 @@ type machinesShowCmd struct {
 	Name string `arg:"" help:"Machine name."`
 }
 
-func (m *machinesShowCmd) Run(ctx context.Context, g *globals) error {
+func (m *machinesShowCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := m.open(g)
 	if err != nil {
 		return err
@@ -170,7 +163,7 @@ func (m *machinesShowCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	v := viewMachine(&machine)
-	return g.print(v, []string{"FIELD", "VALUE"}, func(row func(...string)) {
+	return g.Print(v, []string{"FIELD", "VALUE"}, func(row func(...string)) {
 		for _, f := range v.fields() {
 			row(f[0], f[1])
 		}

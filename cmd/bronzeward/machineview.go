@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -57,7 +58,7 @@ func (v machineView) fields() [][2]string {
 		labels = append(labels, k+"="+v.Labels[k])
 	}
 	for _, h := range v.Holds {
-		holds = append(holds, fmt.Sprintf("%s %s of %s since %s", h.Kind, h.ID, person(h.Holder), stamp(&h.Since)))
+		holds = append(holds, fmt.Sprintf("%s %s of %s since %s", h.Kind, h.ID, person(h.Holder), cli.Stamp(&h.Since)))
 	}
 	return [][2]string{
 		{"name", v.Name},
@@ -67,13 +68,13 @@ func (v machineView) fields() [][2]string {
 		{"addresses", strings.Join(v.Addresses, ",")},
 		{"port", fmt.Sprint(v.Port)},
 		{"labels", strings.Join(labels, ",")},
-		{"pinned", stamp(v.PinnedAt)},
+		{"pinned", cli.Stamp(v.PinnedAt)},
 		{"node id", v.NodeID},
 		{"talos cluster id", v.TalosClusterID},
 		{"smbios", v.SMBIOS},
 		{"last applied, active", v.AppliedActive},
 		{"last applied, persistent", v.AppliedDisk},
-		{"observed", stamp(v.ObservedAt)},
+		{"observed", cli.Stamp(v.ObservedAt)},
 		{"observed version", v.Version},
 		{"observed stage", v.Stage},
 		{"observed type", v.Type},
@@ -84,10 +85,10 @@ func (v machineView) fields() [][2]string {
 }
 
 // person is somebody as a sentence names them.
-func person(p api.Person) string { return ascii(p.Subject) + " of " + ascii(p.Issuer) }
+func person(p api.Person) string { return cli.ASCII(p.Subject) + " of " + cli.ASCII(p.Issuer) }
 
 // subject is somebody as a column names them.
-func subject(p api.Person) string { return clip(ascii(p.Subject), mostSubject) }
+func subject(p api.Person) string { return cli.Clip(cli.ASCII(p.Subject), mostSubject) }
 
 // mostSubject is how many characters of a name a column shows; -o json has all.
 const mostSubject = 40

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -99,7 +100,7 @@ func TestActsOnMachinesAskForWhatTheirFlagsSay(t *testing.T) {
 		got := runProgram(t, append([]string{"machines"}, row.args...)...)
 		seen := s.requests()
 		last := seen[len(seen)-1]
-		if got.code != exitOK || last.method+" "+last.path != row.asks || last.body != row.sent || got.out != row.out {
+		if got.code != cli.ExitOK || last.method+" "+last.path != row.asks || last.body != row.sent || got.out != row.out {
 			t.Errorf("%v: code %d, asked %s %s for %s\n%s%s", row.args, got.code, last.method, last.path, last.body, got.out, got.errOut)
 		}
 	}
@@ -130,7 +131,7 @@ func TestTheRestOfAHouseIsShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runProgram(t, args...)
-			if got.code != exitOK {
+			if got.code != cli.ExitOK {
 				t.Errorf("code %d", got.code)
 			}
 			golden(t, name, got)
@@ -149,18 +150,18 @@ func TestRevokingSomebodyAsksAPerson(t *testing.T) {
 		code  int
 		sent  int
 	}{
-		"a script":                   {code: exitUsage},
+		"a script":                   {code: cli.ExitUsage},
 		"a script that says --yes":   {args: []string{"--yes"}, sent: 1},
 		"a person who says yes":      {there: true, typed: "yes\n", sent: 1},
-		"a person who says no":       {there: true, typed: "no\n", code: exitFailed},
+		"a person who says no":       {there: true, typed: "no\n", code: cli.ExitFailed},
 		"a person who said --yes":    {there: true, args: []string{"--yes"}, sent: 1},
-		"a person who says yes, not": {there: true, typed: "yes, not\n", code: exitFailed},
+		"a person who says yes, not": {there: true, typed: "yes, not\n", code: cli.ExitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStub(t)
 			s.on("POST /identity-revocations", gives(http.StatusCreated, api.IdentityRevocation{Issuer: stubIssuer, Subject: "\u043etto", Reason: "r"}))
 			args := append([]string{"identities", "revoke", "--issuer", stubIssuer, "--subject", "\u043etto", "--reason", "r"}, row.args...)
-			got := runAt(t.Context(), console{in: strings.NewReader(row.typed), interactive: row.there}, args...)
+			got := runAt(t.Context(), cli.Console{In: strings.NewReader(row.typed), Interactive: row.there}, args...)
 			sent := posted[api.NewIdentityRevocation](t, s, "/identity-revocations")
 			if got.code != row.code || len(sent) != row.sent {
 				t.Fatalf("code %d, sent %d times\n%s", got.code, len(sent), got.errOut)

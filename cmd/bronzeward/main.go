@@ -11,11 +11,15 @@ import (
 
 	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
+
+	"bronzeward/cmd/bronzeward/book"
+	"bronzeward/cmd/bronzeward/cli"
 )
 
-// cli is the command tree.
-type cli struct {
-	globals
+// commands is the command tree.
+type commands struct {
+	cli.Globals
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and end."`
 
 	Changes   changesCmd   `cmd:"" group:"changes" help:"Propose, look at, approve and apply changes." aliases:"change"`
 	Approvals approvalsCmd `cmd:"" group:"changes" help:"Take approvals back." aliases:"approval"`
@@ -29,8 +33,8 @@ type cli struct {
 	Identities identitiesCmd `cmd:"" group:"people" help:"Revoke people for good." aliases:"identity"`
 	Whoami     whoamiCmd     `cmd:"" group:"people" help:"Say who you are to the gateway."`
 
-	Decisions decisionsCmd `cmd:"" group:"law" help:"Read the book: who did what to which machine, and why it was allowed." aliases:"decision"`
-	Policy    policyCmd    `cmd:"" group:"law" help:"Check, test, explain and activate the law."`
+	Decisions book.Commands `cmd:"" group:"law" help:"Read the book: who did what to which machine, and why it was allowed." aliases:"decision"`
+	Policy    policyCmd     `cmd:"" group:"law" help:"Check, test, explain and activate the law."`
 
 	Serve   serveCmd   `cmd:"" group:"house" help:"Run the gateway."`
 	Migrate migrateCmd `cmd:"" group:"house" help:"Create or update the database schema."`
@@ -51,6 +55,7 @@ func groups() []kong.Group {
 		{Key: "law", Title: "The law and the book:"},
 		{Key: "house", Title: "Running a gateway:"},
 		{Key: "other", Title: "Other:"},
+		{Key: "database", Title: "The book's database, without a gateway:"},
 		{
 			Key: "server", Title: "Which gateway, and who you are:",
 			Description: "What is not given here or in the environment is read from bronzeward/client.yaml in your configuration folder: server, server_ca, certificate, key, token_file.",
@@ -58,41 +63,35 @@ func groups() []kong.Group {
 	}
 }
 
-// globals are flags every command takes.
-type globals struct {
-	ConfigFile  string           `name:"config" env:"BRONZEWARD_CONFIG" placeholder:"FILE" help:"The gateway's configuration file; default ~/.config/bronzeward/config.yaml, then /etc/bronzeward/config.yaml."`
-	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and end."`
-	Output      string           `short:"o" enum:"table,json,yaml" default:"table" help:"Output format: table, json or yaml."`
-
-	console `kong:"-"`
-}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], processConsole())
+	at := cli.ProcessConsole()
+	at.Browse = browser()
+	code := run(ctx, os.Args[1:], at)
 	stop()
 	os.Exit(code)
 }
 
 // run is the whole program with its console given; it returns the exit code.
-func run(ctx context.Context, args []string, with console) int {
-	with.out, with.errOut = plainWriter{with.out}, plainWriter{with.errOut}
-	c := &cli{globals: globals{console: with}}
+func run(ctx context.Context, args []string, with cli.Console) int {
+	with.Out, with.ErrOut = cli.NewPlainWriter(with.Out), cli.NewPlainWriter(with.ErrOut)
+	c := &commands{Globals: cli.Globals{Console: with}}
 	code := -1
 	parser, err := kong.New(c,
 		kong.Name("bronzeward"),
 		kong.Description("Admission control for the Talos API. Commands about changes, machines and people ask a gateway; the others read its configuration file."),
 		kong.UsageOnError(),
-		kong.Writers(with.out, with.errOut),
+		kong.Writers(with.Out, with.ErrOut),
 		kong.Exit(func(n int) { code = n }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.BindTo(settings{&c.Globals}, (*book.Settings)(nil)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.ExplicitGroups(groups()),
 		kong.Vars{"version": buildVersion()},
 	)
 	if err != nil {
-		fmt.Fprintln(with.errOut, "bronzeward:", err)
-		return exitUsage
+		fmt.Fprintln(with.ErrOut, "bronzeward:", err)
+		return cli.ExitUsage
 	}
 	kongcompletion.Register(parser)
 	parsed, err := parser.Parse(args)
@@ -100,14 +99,14 @@ func run(ctx context.Context, args []string, with console) int {
 		return code
 	}
 	if err != nil {
-		fmt.Fprintf(with.errOut, "bronzeward: %v\ntry: bronzeward --help\n", err)
-		return exitUsage
+		fmt.Fprintf(with.ErrOut, "bronzeward: %v\ntry: bronzeward --help\n", err)
+		return cli.ExitUsage
 	}
-	if err := parsed.Run(&c.globals); err != nil {
-		if !errors.Is(err, errChanged) {
-			fmt.Fprintln(with.errOut, "bronzeward:", err)
+	if err := parsed.Run(&c.Globals); err != nil {
+		if !errors.Is(err, cli.ErrChanged) {
+			fmt.Fprintln(with.ErrOut, "bronzeward:", err)
 		}
 		return exitCode(err)
 	}
-	return exitOK
+	return cli.ExitOK
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/fixtures/openbao/baotest"
 
 	"go.uber.org/goleak"
@@ -48,15 +49,15 @@ type ran struct {
 // runProgram runs the whole program with these arguments, and nobody at a terminal.
 func runProgram(t *testing.T, args ...string) ran {
 	t.Helper()
-	return runAt(t.Context(), console{}, args...)
+	return runAt(t.Context(), cli.Console{}, args...)
 }
 
 // runAt runs the whole program at a console; its output is kept. Pauses are as good as none.
-func runAt(ctx context.Context, at console, args ...string) ran {
+func runAt(ctx context.Context, at cli.Console, args ...string) ran {
 	var out, errOut bytes.Buffer
-	at.out, at.errOut, at.pause = &out, &errOut, time.Millisecond
-	if at.in == nil {
-		at.in = strings.NewReader("")
+	at.Out, at.ErrOut, at.Pause = &out, &errOut, time.Millisecond
+	if at.In == nil {
+		at.In = strings.NewReader("")
 	}
 	code := run(ctx, args, at)
 	return ran{code, out.String(), errOut.String()}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/control"
 )
 
@@ -15,7 +16,7 @@ type migrateCmd struct {
 	Check bool `help:"Only say whether this binary serves the schema found; exit code 3 if not."`
 }
 
-func (m *migrateCmd) Run(ctx context.Context, g *globals) error {
+func (m *migrateCmd) Run(ctx context.Context, g *cli.Globals) error {
 	cfg, err := loadConfig(g.ConfigFile)
 	if err != nil {
 		return err
@@ -25,7 +26,7 @@ func (m *migrateCmd) Run(ctx context.Context, g *globals) error {
 		url, key = cfg.Database.URL, "database.url"
 	}
 	if url == "" {
-		return usageError{fmt.Errorf("%s is not set: `migrate` needs a login that may create schemas and roles", key)}
+		return cli.Usage(fmt.Errorf("%s is not set: `migrate` needs a login that may create schemas and roles", key))
 	}
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -34,18 +35,18 @@ func (m *migrateCmd) Run(ctx context.Context, g *globals) error {
 	defer conn.Close(context.WithoutCancel(ctx))
 	if m.Check {
 		if err := control.CheckSchema(ctx, conn); err != nil {
-			fmt.Fprintln(g.out, err)
+			fmt.Fprintln(g.Out, err)
 			if errors.Is(err, control.ErrSchema) {
-				return errChanged
+				return cli.ErrChanged
 			}
 			return err
 		}
-		fmt.Fprintln(g.out, "the schema is one this binary serves")
+		fmt.Fprintln(g.Out, "the schema is one this binary serves")
 		return nil
 	}
-	if err := control.Migrate(ctx, conn, func(name string) { fmt.Fprintln(g.out, "migrating", name) }); err != nil {
+	if err := control.Migrate(ctx, conn, func(name string) { fmt.Fprintln(g.Out, "migrating", name) }); err != nil {
 		return err
 	}
-	fmt.Fprintln(g.out, "the schema is up to date")
+	fmt.Fprintln(g.Out, "the schema is up to date")
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/facts"
 	"bronzeward/policy"
 )
@@ -14,22 +15,22 @@ type configCmd struct {
 
 type configCheckCmd struct{}
 
-func (c *configCheckCmd) Run(g *globals) error {
+func (c *configCheckCmd) Run(g *cli.Globals) error {
 	if _, err := loadConfig(g.ConfigFile); err != nil {
 		return err
 	}
-	fmt.Fprintln(g.out, "the configuration is fine")
+	fmt.Fprintln(g.Out, "the configuration is fine")
 	return nil
 }
 
 type versionCmd struct{}
 
-func (v *versionCmd) Run(g *globals) error {
+func (v *versionCmd) Run(g *cli.Globals) error {
 	built := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		built = info.GoVersion
 	}
-	return g.print(map[string]string{
+	return g.Print(map[string]string{
 		"bronzeward": buildVersion(), "talos": facts.SupportedMinor, "opa": policy.OPAVersion(), "go": built,
 	}, []string{"PART", "VERSION"}, func(row func(...string)) {
 		row("bronzeward", buildVersion())

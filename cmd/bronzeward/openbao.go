@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/cli"
 	policies "bronzeward/deploy/openbao"
 	"bronzeward/gateway/vault"
 )
@@ -32,7 +33,7 @@ type tokenFlags struct {
 }
 
 // operator is a client with the person's own token.
-func (g *globals) operator(f tokenFlags) (*Config, *vault.Client, error) {
+func operator(g *cli.Globals, f tokenFlags) (*Config, *vault.Client, error) {
 	cfg, err := loadConfig(g.ConfigFile)
 	if err != nil {
 		return nil, nil, err
@@ -59,21 +60,21 @@ func (f tokenFlags) token() (token, source string, err error) {
 		}
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", "", usageError{errors.New("no OpenBao token: give --token-file or BAO_TOKEN")}
+			return "", "", cli.Usage(errors.New("no OpenBao token: give --token-file or BAO_TOKEN"))
 		}
 		path, source = filepath.Join(home, ".vault-token"), "~/.vault-token"
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil && f.TokenFile == "" {
-		return "", "", usageError{errors.New("no OpenBao token: give --token-file or BAO_TOKEN, or log in with bao login")}
+		return "", "", cli.Usage(errors.New("no OpenBao token: give --token-file or BAO_TOKEN, or log in with bao login"))
 	}
 	if err != nil {
-		return "", "", usageError{fmt.Errorf("reading your OpenBao token: %w", err)}
+		return "", "", cli.Usage(fmt.Errorf("reading your OpenBao token: %w", err))
 	}
 	if token := strings.TrimSpace(string(raw)); token != "" {
 		return token, source, nil
 	}
-	return "", "", usageError{fmt.Errorf("reading your OpenBao token: %s is empty", path)}
+	return "", "", cli.Usage(fmt.Errorf("reading your OpenBao token: %s is empty", path))
 }
 
 const (
@@ -100,11 +101,11 @@ type openBaoPart struct {
 func (p openBaoPart) bad() bool { return p.State != vault.StateGood }
 
 // Run shows what is not as it should be, and puts it right when that is wanted.
-func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
+func (s *openBaoSetupCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if s.FirstDigestKey < 1 || s.FirstDigestKey > 1_000_000 {
-		return usageError{fmt.Errorf("--first-digest-key: %d is not between 1 and 1000000", s.FirstDigestKey)}
+		return cli.Usage(fmt.Errorf("--first-digest-key: %d is not between 1 and 1000000", s.FirstDigestKey))
 	}
-	cfg, client, err := g.operator(s.tokenFlags)
+	cfg, client, err := operator(g, s.tokenFlags)
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	parts := slices.Concat(statesOf(steps), access, held)
-	if err := g.print(parts, []string{"PART", "STATE", "DETAIL"}, func(row func(...string)) {
+	if err := g.Print(parts, []string{"PART", "STATE", "DETAIL"}, func(row func(...string)) {
 		for _, p := range parts {
 			row(p.Part, string(p.State), p.Detail)
 		}
@@ -135,10 +136,10 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 	}
 	switch {
 	case !slices.ContainsFunc(parts, openBaoPart.bad):
-		g.say("nothing is missing")
+		g.Say("nothing is missing")
 		return nil
 	case s.Check:
-		return errChanged
+		return cli.ErrChanged
 	}
 	for _, p := range statesOf(steps) {
 		if p.State == vault.StateWrong {
@@ -148,7 +149,7 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 	if !slices.ContainsFunc(statesOf(steps), openBaoPart.bad) {
 		return s.concludeOn(g, access)
 	}
-	if err := g.sure(ctx, s.Yes, fmt.Sprintf("What is not good is made so in OpenBao at %s.", cfg.OpenBao.Address)); err != nil {
+	if err := g.Sure(ctx, s.Yes, fmt.Sprintf("What is not good is made so in OpenBao at %s.", cfg.OpenBao.Address)); err != nil {
 		return err
 	}
 	if err := s.do(ctx, g, client, setup); err != nil {
@@ -159,20 +160,20 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *globals) error {
 
 // concludeOn says how the gateway's login stands when everything is made. What it may too much
 // comes from elsewhere than the policies here, so that a person must look.
-func (s *openBaoSetupCmd) concludeOn(g *globals, access []openBaoPart) error {
+func (s *openBaoSetupCmd) concludeOn(g *cli.Globals, access []openBaoPart) error {
 	for _, p := range access {
 		if p.State == vault.StateDiffers || p.State == vault.StateWrong {
-			return changedError{fmt.Errorf("everything is made, but %s is not as it should be: %s", p.Part, p.Detail)}
+			return cli.Changed(fmt.Errorf("everything is made, but %s is not as it should be: %s", p.Part, p.Detail))
 		}
-		g.say("%s: %s", p.Part, p.Detail)
+		g.Say("%s: %s", p.Part, p.Detail)
 	}
-	g.say("done; bronzeward openbao setup --check looks again")
+	g.Say("done; bronzeward openbao setup --check looks again")
 	return nil
 }
 
 // do carries out the plan, looked at anew after each step: one that is done may be the ground
 // of the next.
-func (s *openBaoSetupCmd) do(ctx context.Context, g *globals, client *vault.Client, setup vault.SetupConfig) error {
+func (s *openBaoSetupCmd) do(ctx context.Context, g *cli.Globals, client *vault.Client, setup vault.SetupConfig) error {
 	for {
 		steps, err := vault.Plan(ctx, client, setup)
 		if err != nil {
@@ -185,22 +186,15 @@ func (s *openBaoSetupCmd) do(ctx context.Context, g *globals, client *vault.Clie
 		if err := steps[next].Do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", steps[next].What, err)
 		}
-		g.say("%s: done", steps[next].What)
-	}
-}
-
-// say prints a sentence for people.
-func (g *globals) say(format string, args ...any) {
-	if g.Output == "table" {
-		fmt.Fprintf(g.out, format+"\n", args...)
+		g.Say("%s: done", steps[next].What)
 	}
 }
 
 type openBaoCheckpointKeyCmd struct{ tokenFlags }
 
 // Run prints the public keys.
-func (c *openBaoCheckpointKeyCmd) Run(ctx context.Context, g *globals) error {
-	_, client, err := g.operator(c.tokenFlags)
+func (c *openBaoCheckpointKeyCmd) Run(ctx context.Context, g *cli.Globals) error {
+	_, client, err := operator(g, c.tokenFlags)
 	if err != nil {
 		return err
 	}
@@ -217,7 +211,7 @@ func (c *openBaoCheckpointKeyCmd) Run(ctx context.Context, g *globals) error {
 	for _, version := range slices.Sorted(maps.Keys(keys)) {
 		out = append(out, publicKey{version, base64.StdEncoding.EncodeToString(keys[version])})
 	}
-	return g.print(out, []string{"VERSION", "ED25519"}, func(row func(...string)) {
+	return g.Print(out, []string{"VERSION", "ED25519"}, func(row func(...string)) {
 		for _, k := range out {
 			row(fmt.Sprint(k.Version), k.Ed25519)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	policies "bronzeward/deploy/openbao"
 	"bronzeward/fixtures/openbao/baotest"
 	"bronzeward/fixtures/talospki"
@@ -65,10 +66,10 @@ func TestOpenBaoCommands(t *testing.T) {
 		}
 	}
 
-	says(t, do(t, exitUsage, "setup").errOut, "no OpenBao token: give --token-file or BAO_TOKEN, or log in with bao login")
-	says(t, do(t, exitUsage, "setup", "--token-file", "/does/not/exist").errOut, "reading your OpenBao token: open /does/not/exist")
+	says(t, do(t, cli.ExitUsage, "setup").errOut, "no OpenBao token: give --token-file or BAO_TOKEN, or log in with bao login")
+	says(t, do(t, cli.ExitUsage, "setup", "--token-file", "/does/not/exist").errOut, "reading your OpenBao token: open /does/not/exist")
 	t.Setenv("BAO_TOKEN", "canary-of-nobody")
-	if got := do(t, exitDenied, "setup", "--check"); strings.Contains(got.errOut, "canary") {
+	if got := do(t, cli.ExitDenied, "setup", "--check"); strings.Contains(got.errOut, "canary") {
 		t.Error("it shows the token")
 	} else {
 		says(t, got.errOut, "OpenBao does not know your token", "(BAO_TOKEN)")
@@ -76,24 +77,24 @@ func TestOpenBaoCommands(t *testing.T) {
 		if err := os.WriteFile(file, []byte("canary-of-nobody"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		says(t, do(t, exitDenied, "setup", "--check", "--token-file", file).errOut, "(--token-file "+file+")")
+		says(t, do(t, cli.ExitDenied, "setup", "--check", "--token-file", file).errOut, "(--token-file "+file+")")
 	}
 	t.Setenv("BAO_TOKEN", "")
 	if err := os.WriteFile(filepath.Join(os.Getenv("HOME"), ".vault-token"), []byte(server.RootToken()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 
-	got := do(t, exitChanged, "setup", "--check")
+	got := do(t, cli.ExitChanged, "setup", "--check")
 	says(t, got.out, "mount bronzeward (kv 2)", "missing", "Transit key bronzeward-seal (aes256-gcm96)", "policy bronzeward-operator", "AppRole bronzeward-gateway")
-	says(t, do(t, exitUsage, "setup").errOut, "nothing was changed: give --yes, since nobody can be asked here")
-	if got := do(t, exitChanged, "setup", "--check"); strings.Contains(got.out, "good") {
+	says(t, do(t, cli.ExitUsage, "setup").errOut, "nothing was changed: give --yes, since nobody can be asked here")
+	if got := do(t, cli.ExitChanged, "setup", "--check"); strings.Contains(got.out, "good") {
 		t.Fatalf("something was made:\n%s", got.out)
 	}
-	refused := runAt(t.Context(), console{in: strings.NewReader("no\n"), interactive: true}, "openbao", "setup", "--config", config)
-	if refused.code != exitFailed || !strings.Contains(refused.errOut, "nothing was done") || !strings.Contains(refused.errOut, server.Address()) {
+	refused := runAt(t.Context(), cli.Console{In: strings.NewReader("no\n"), Interactive: true}, "openbao", "setup", "--config", config)
+	if refused.code != cli.ExitFailed || !strings.Contains(refused.errOut, "nothing was done") || !strings.Contains(refused.errOut, server.Address()) {
 		t.Errorf("after no: %+v", refused)
 	}
-	got = do(t, exitOK, "setup", "--yes")
+	got = do(t, cli.ExitOK, "setup", "--yes")
 	says(t, got.out, "Transit key bronzeward-ca (ecdsa-p256): done", "the gateway's login: what it needs and no more, at", "done; bronzeward openbao setup --check looks again")
 	for _, file := range []string{"role-id", "secret-id"} {
 		info, err := os.Stat(filepath.Join(folder, file))
@@ -107,27 +108,27 @@ func TestOpenBaoCommands(t *testing.T) {
 	}
 	// What setup does not make is shown, and only --check ends with a code for it.
 	const none = "there is none: bronzeward openbao put-credential --cluster NAME"
-	says(t, do(t, exitOK, "setup", "--yes").out, none, "none yet: the first gateway to start writes it", "what it needs and no more")
-	says(t, do(t, exitChanged, "setup", "--check").out, none)
+	says(t, do(t, cli.ExitOK, "setup", "--yes").out, none, "none yet: the first gateway to start writes it", "what it needs and no more")
+	says(t, do(t, cli.ExitChanged, "setup", "--check").out, none)
 	first := credentialFiles(t)
 	putFirst := func() {
 		t.Helper()
-		do(t, exitOK, "put-credential", "--cluster", "lab", "--certificate", first.certificate, "--key", first.key, "--ca", first.ca)
+		do(t, cli.ExitOK, "put-credential", "--cluster", "lab", "--certificate", first.certificate, "--key", first.key, "--ca", first.ca)
 	}
 	putFirst()
 	for _, again := range []string{"--yes", "--check"} {
-		says(t, do(t, exitOK, "setup", again).out, "nothing is missing", "what it needs and no more", "Talos credential, at bronzeward/talos/lab", "version 1, its certificate ends 2")
+		says(t, do(t, cli.ExitOK, "setup", again).out, "nothing is missing", "what it needs and no more", "Talos credential, at bronzeward/talos/lab", "version 1, its certificate ends 2")
 	}
 	t.Run("Talos credentials and the anchor", func(t *testing.T) {
 		root(t, http.MethodDelete, "bronzeward/data/talos/lab", nil)
-		says(t, do(t, exitChanged, "setup", "--check").out, "it was deleted: bronzeward openbao put-credential --cluster lab")
+		says(t, do(t, cli.ExitChanged, "setup", "--check").out, "it was deleted: bronzeward openbao put-credential --cluster lab")
 		root(t, http.MethodPost, "bronzeward/data/talos/lab", map[string]any{"data": map[string]any{"certificate": "canary", "key": "canary", "ca": "canary"}})
-		if got := do(t, exitChanged, "setup", "--check"); strings.Contains(got.out, "canary") {
+		if got := do(t, cli.ExitChanged, "setup", "--check"); strings.Contains(got.out, "canary") {
 			t.Error("it quotes what is there")
 		} else {
 			says(t, got.out, "version 2 cannot be used", "put-credential --cluster lab")
 		}
-		do(t, exitOK, "setup", "--yes")
+		do(t, cli.ExitOK, "setup", "--yes")
 		kept, err := os.ReadFile(first.certificate)
 		if err != nil {
 			t.Fatal(err)
@@ -137,58 +138,58 @@ func TestOpenBaoCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		root(t, http.MethodPost, "bronzeward/data/talos/lab", map[string]any{"data": map[string]any{"certificate": string(kept), "key": string(key), "ca": string(people.Cert)}})
-		says(t, do(t, exitChanged, "setup", "--check").out, "version 3 cannot be used", "an authority that signs people's certificates")
+		says(t, do(t, cli.ExitChanged, "setup", "--check").out, "version 3 cannot be used", "an authority that signs people's certificates")
 		root(t, http.MethodPost, "bronzeward/data/talos/lab", map[string]any{"data": map[string]any{"certificate": []string{"canary"}}})
-		says(t, do(t, exitChanged, "setup", "--check").out, "it has another shape")
+		says(t, do(t, cli.ExitChanged, "setup", "--check").out, "it has another shape")
 		root(t, http.MethodPost, "bronzeward/data/talos/No%20Cluster", map[string]any{"data": map[string]any{"x": "y"}})
-		says(t, do(t, exitChanged, "setup", "--check").out, "it is no name of a cluster")
+		says(t, do(t, cli.ExitChanged, "setup", "--check").out, "it is no name of a cluster")
 		root(t, http.MethodDelete, "bronzeward/metadata/talos/No%20Cluster", nil)
 		putFirst()
 		root(t, http.MethodPost, "bronzeward/data/anchor", map[string]any{"data": map[string]any{"epoch": "e-7", "size": 3, "written": time.Now()}})
-		says(t, do(t, exitOK, "setup", "--check").out, "epoch e-7, size 3")
+		says(t, do(t, cli.ExitOK, "setup", "--check").out, "epoch e-7, size 3")
 		root(t, http.MethodDelete, "bronzeward/data/anchor", nil)
-		says(t, do(t, exitChanged, "setup", "--check").out, "bao kv undelete -mount=bronzeward -versions=1 anchor")
+		says(t, do(t, cli.ExitChanged, "setup", "--check").out, "bao kv undelete -mount=bronzeward -versions=1 anchor")
 		root(t, http.MethodDelete, "bronzeward/metadata/anchor", nil)
-		do(t, exitOK, "setup", "--check")
+		do(t, cli.ExitOK, "setup", "--check")
 	})
 	if now, err := os.ReadFile(filepath.Join(folder, "secret-id")); err != nil || string(now) != string(secret) {
 		t.Errorf("the secret id was written over: %v", err)
 	}
 	var parts []openBaoPart
-	if err := json.Unmarshal([]byte(do(t, exitOK, "setup", "--check", "-o", "json").out), &parts); err != nil || len(parts) < 15 {
+	if err := json.Unmarshal([]byte(do(t, cli.ExitOK, "setup", "--check", "-o", "json").out), &parts); err != nil || len(parts) < 15 {
 		t.Errorf("got %d parts, %v", len(parts), err)
 	}
 
 	t.Run("a login that may too much", func(t *testing.T) {
 		root(t, http.MethodPut, "sys/policies/acl/bronzeward-gateway", map[string]any{"policy": strings.Replace(policies.Gateway, `decrypt/bronzeward-seal" { capabilities = ["update"]`, `decrypt/bronzeward-seal" { capabilities = ["read"]`, 1) + `path "sys/policies/acl/*" { capabilities = ["read"] }`})
-		says(t, do(t, exitChanged, "setup", "--check").out, "policy bronzeward-gateway", "differs", "the gateway's login at sys/policies/acl/bronzeward-gateway", "too wide: it has read and needs nothing", "too wide, and missing: it has read and needs update")
-		says(t, do(t, exitOK, "setup", "--yes").out, "policy bronzeward-gateway: done")
+		says(t, do(t, cli.ExitChanged, "setup", "--check").out, "policy bronzeward-gateway", "differs", "the gateway's login at sys/policies/acl/bronzeward-gateway", "too wide: it has read and needs nothing", "too wide, and missing: it has read and needs update")
+		says(t, do(t, cli.ExitOK, "setup", "--yes").out, "policy bronzeward-gateway: done")
 	})
 	t.Run("a secret id that is not taken", func(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, "secret-id"), []byte("another"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		says(t, do(t, exitChanged, "setup", "--yes").errOut, "everything is made, but the gateway's login is not as it should be", "AppRole at approle", "remove "+filepath.Join(folder, "secret-id"), "bronzeward openbao setup")
-		says(t, do(t, exitChanged, "setup", "--check").out, "wrong")
+		says(t, do(t, cli.ExitChanged, "setup", "--yes").errOut, "everything is made, but the gateway's login is not as it should be", "AppRole at approle", "remove "+filepath.Join(folder, "secret-id"), "bronzeward openbao setup")
+		says(t, do(t, cli.ExitChanged, "setup", "--check").out, "wrong")
 		if err := os.WriteFile(filepath.Join(folder, "secret-id"), secret, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(filepath.Join(folder, "secret-id"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		says(t, do(t, exitChanged, "setup", "--check").out, "others may read it (mode 0644)", "the gateway's login", "chmod 600")
+		says(t, do(t, cli.ExitChanged, "setup", "--check").out, "others may read it (mode 0644)", "the gateway's login", "chmod 600")
 		if err := os.Chmod(filepath.Join(folder, "secret-id"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		do(t, exitOK, "setup", "--check")
+		do(t, cli.ExitOK, "setup", "--check")
 	})
 	t.Run("what only a person can mend", func(t *testing.T) {
 		root(t, http.MethodPost, "transit/keys/bronzeward-seal/config", map[string]any{"exportable": true})
-		says(t, do(t, exitFailed, "setup", "--yes").errOut, "Transit key bronzeward-seal (aes256-gcm96): it can leave OpenBao", "nothing was changed")
+		says(t, do(t, cli.ExitFailed, "setup", "--yes").errOut, "Transit key bronzeward-seal (aes256-gcm96): it can leave OpenBao", "nothing was changed")
 		root(t, http.MethodPost, "transit/keys/bronzeward-seal/config", map[string]any{"deletion_allowed": true})
 		root(t, http.MethodDelete, "transit/keys/bronzeward-seal", nil)
-		says(t, do(t, exitChanged, "setup", "--check").out, "setup makes it; changes that wait under one that was deleted stay lost")
-		do(t, exitOK, "setup", "--yes")
+		says(t, do(t, cli.ExitChanged, "setup", "--check").out, "setup makes it; changes that wait under one that was deleted stay lost")
+		do(t, cli.ExitOK, "setup", "--yes")
 	})
 	t.Run("a login that is elsewhere", func(t *testing.T) {
 		other := writeConfig(t, t.TempDir(), openBaoText(text, server.Address(), server.CAFile(), "{method: kubernetes, role: gateway, jwt_file: /does/not/exist}"))
@@ -198,10 +199,10 @@ func TestOpenBaoCommands(t *testing.T) {
 			}
 		}
 		got := runProgram(t, "openbao", "setup", "--check", "--config", other)
-		if got.code != exitChanged || !strings.Contains(got.out, "unknown") || !strings.Contains(got.out, "run --check where the gateway runs") {
+		if got.code != cli.ExitChanged || !strings.Contains(got.out, "unknown") || !strings.Contains(got.out, "run --check where the gateway runs") {
 			t.Errorf("got %+v", got)
 		}
-		if got := runProgram(t, "openbao", "setup", "--yes", "--config", other); got.code != exitOK {
+		if got := runProgram(t, "openbao", "setup", "--yes", "--config", other); got.code != cli.ExitOK {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -210,23 +211,23 @@ func TestOpenBaoCommands(t *testing.T) {
 		put := func(want int, cluster string, more ...string) ran {
 			return do(t, want, append([]string{"put-credential", "--cluster", cluster, "--certificate", files.certificate, "--key", files.key, "--ca", files.ca}, more...)...)
 		}
-		says(t, put(exitOK, "east").out, "the Talos credential of east is version 1; running gateways use it within 30s")
-		says(t, put(exitOK, "east", "-o", "json").out, `"version": 1`)
-		says(t, put(exitUsage, "../ca").errOut, `"../ca" is no name of a cluster`)
-		says(t, do(t, exitUsage, "put-credential", "--cluster", "east", "--certificate", files.ca, "--key", files.key, "--ca", files.ca).errOut, "--key "+files.key, "private key does not match")
+		says(t, put(cli.ExitOK, "east").out, "the Talos credential of east is version 1; running gateways use it within 30s")
+		says(t, put(cli.ExitOK, "east", "-o", "json").out, `"version": 1`)
+		says(t, put(cli.ExitUsage, "../ca").errOut, `"../ca" is no name of a cluster`)
+		says(t, do(t, cli.ExitUsage, "put-credential", "--cluster", "east", "--certificate", files.ca, "--key", files.key, "--ca", files.ca).errOut, "--key "+files.key, "private key does not match")
 		putAs := func(want int, with credentialFile, more ...string) ran {
 			return do(t, want, append([]string{"put-credential", "--cluster", "north", "--certificate", with.certificate, "--key", with.key, "--ca", with.ca}, more...)...)
 		}
 		mixed := files
 		mixed.ca = credentialFiles(t).ca
-		says(t, putAs(exitUsage, mixed).errOut, "--certificate "+files.certificate+" is not signed by --ca "+mixed.ca, "--any-ca")
+		says(t, putAs(cli.ExitUsage, mixed).errOut, "--certificate "+files.certificate+" is not signed by --ca "+mixed.ca, "--any-ca")
 		mixed.ca = filepath.Join(folder, "people.crt")
 		for _, more := range [][]string{nil, {"--any-ca"}} {
-			if got := putAs(exitUsage, mixed, more...); strings.Contains(got.out, "version") {
+			if got := putAs(cli.ExitUsage, mixed, more...); strings.Contains(got.out, "version") {
 				t.Errorf("%v: %+v", more, got)
 			}
 		}
-		says(t, putAs(exitUsage, mixed, "--any-ca").errOut, "--ca "+mixed.ca, "the key of an authority that signs people's certificates")
+		says(t, putAs(cli.ExitUsage, mixed, "--any-ca").errOut, "--ca "+mixed.ca, "the key of an authority that signs people's certificates")
 		_, kept, err := server.API(t.Context(), http.MethodGet, "bronzeward/data/ca", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -236,33 +237,33 @@ func TestOpenBaoCommands(t *testing.T) {
 		if err := os.WriteFile(mixed.ca, []byte(current), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		says(t, putAs(exitUsage, mixed, "--any-ca").errOut, "the key of an authority that signs people's certificates")
+		says(t, putAs(cli.ExitUsage, mixed, "--any-ca").errOut, "the key of an authority that signs people's certificates")
 		if status, _, err := server.API(t.Context(), http.MethodGet, "bronzeward/metadata/talos/north", nil); err != nil || status != http.StatusNotFound {
 			t.Errorf("it was written: %d, %v", status, err)
 		}
 		// The control: a CA that signs nobody is taken with the flag.
 		mixed.ca = credentialFiles(t).ca
-		says(t, putAs(exitOK, mixed, "--any-ca").out, "north is version 1")
+		says(t, putAs(cli.ExitOK, mixed, "--any-ca").out, "north is version 1")
 	})
 	t.Run("rotate-ca, drop-ca, checkpoint-key", func(t *testing.T) {
-		says(t, do(t, exitOK, "drop-ca").out, "there is no authority before the current one")
-		says(t, do(t, exitUsage, "rotate-ca").errOut, "nothing was changed: give --yes")
-		says(t, do(t, exitOK, "rotate-ca", "--yes").out, "the one before stays trusted", "bronzeward openbao drop-ca")
-		says(t, do(t, exitNotYet, "rotate-ca", "--yes").errOut, "two authorities are trusted already: first bronzeward openbao drop-ca")
+		says(t, do(t, cli.ExitOK, "drop-ca").out, "there is no authority before the current one")
+		says(t, do(t, cli.ExitUsage, "rotate-ca").errOut, "nothing was changed: give --yes")
+		says(t, do(t, cli.ExitOK, "rotate-ca", "--yes").out, "the one before stays trusted", "bronzeward openbao drop-ca")
+		says(t, do(t, cli.ExitNotYet, "rotate-ca", "--yes").errOut, "two authorities are trusted already: first bronzeward openbao drop-ca")
 		until := time.Now().Add(vault.MostCertificateLife).UTC().Format("2006-")
-		says(t, do(t, exitNotYet, "drop-ca").errOut, "may be good until "+until, "nothing was changed", "--yes")
-		at := runAt(t.Context(), console{in: strings.NewReader("yes\n"), interactive: true}, "openbao", "drop-ca", "--config", config)
-		if at.code != exitNotYet {
+		says(t, do(t, cli.ExitNotYet, "drop-ca").errOut, "may be good until "+until, "nothing was changed", "--yes")
+		at := runAt(t.Context(), cli.Console{In: strings.NewReader("yes\n"), Interactive: true}, "openbao", "drop-ca", "--config", config)
+		if at.code != cli.ExitNotYet {
 			t.Errorf("a typed yes drops it early: %+v", at)
 		}
-		says(t, do(t, exitOK, "drop-ca", "--yes", "-o", "json").out, `"dropped": true`)
-		says(t, do(t, exitOK, "drop-ca").out, "there is no authority before the current one")
-		says(t, do(t, exitOK, "checkpoint-key").out, "VERSION", "ED25519")
+		says(t, do(t, cli.ExitOK, "drop-ca", "--yes", "-o", "json").out, `"dropped": true`)
+		says(t, do(t, cli.ExitOK, "drop-ca").out, "there is no authority before the current one")
+		says(t, do(t, cli.ExitOK, "checkpoint-key").out, "VERSION", "ED25519")
 		var keys []struct {
 			Version int
 			Ed25519 string
 		}
-		if err := json.Unmarshal([]byte(do(t, exitOK, "checkpoint-key", "-o", "json").out), &keys); err != nil || len(keys) != 1 || keys[0].Version != 1 || len(keys[0].Ed25519) != 44 {
+		if err := json.Unmarshal([]byte(do(t, cli.ExitOK, "checkpoint-key", "-o", "json").out), &keys); err != nil || len(keys) != 1 || keys[0].Version != 1 || len(keys[0].Ed25519) != 44 {
 			t.Errorf("got %v, %v", keys, err)
 		}
 	})
@@ -272,23 +273,23 @@ func TestOpenBaoCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("BAO_TOKEN", answer["auth"].(map[string]any)["client_token"].(string))
-		says(t, do(t, exitDenied, "rotate-ca", "--yes").errOut, "your OpenBao token may not do this (403)", "at transit/keys/bronzeward-ca/rotate", "a token that may make mounts, keys, policies and roles")
+		says(t, do(t, cli.ExitDenied, "rotate-ca", "--yes").errOut, "your OpenBao token may not do this (403)", "at transit/keys/bronzeward-ca/rotate", "a token that may make mounts, keys, policies and roles")
 		files := credentialFiles(t)
-		says(t, do(t, exitOK, "put-credential", "--cluster", "west", "--certificate", files.certificate, "--key", files.key, "--ca", files.ca).out, "west is version 1")
+		says(t, do(t, cli.ExitOK, "put-credential", "--cluster", "west", "--certificate", files.certificate, "--key", files.key, "--ca", files.ca).out, "west is version 1")
 	})
 	t.Run("sealed", func(t *testing.T) {
 		if err := server.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, args := range [][]string{{"setup", "--check"}, {"setup", "--yes"}, {"rotate-ca", "--yes"}, {"drop-ca"}, {"checkpoint-key"}} {
-			says(t, do(t, exitUnavailable, args...).errOut, "OpenBao is sealed")
+			says(t, do(t, cli.ExitUnavailable, args...).errOut, "OpenBao is sealed")
 		}
 	})
 	t.Run("away", func(t *testing.T) {
 		if err := server.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		says(t, do(t, exitUnavailable, "setup", "--check").errOut, "OpenBao cannot be reached: nothing listens at "+server.Address()+" (openbao.address)")
+		says(t, do(t, cli.ExitUnavailable, "setup", "--check").errOut, "OpenBao cannot be reached: nothing listens at "+server.Address()+" (openbao.address)")
 	})
 }
 
@@ -318,7 +319,7 @@ func credentialFiles(t *testing.T) credentialFile {
 func TestOpenBaoIsNotConfigured(t *testing.T) {
 	folder, text := goodConfig(t)
 	got := runProgram(t, "openbao", "setup", "--config", writeConfig(t, folder, text))
-	if got.code != exitUsage || !strings.Contains(got.errOut, "openbao is not configured: openbao.address") {
+	if got.code != cli.ExitUsage || !strings.Contains(got.errOut, "openbao is not configured: openbao.address") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/vault"
 )
 
@@ -15,21 +16,21 @@ type openBaoRotateCACmd struct {
 }
 
 // Run makes the new authority; not while two are trusted, since people hold certificates of both.
-func (r *openBaoRotateCACmd) Run(ctx context.Context, g *globals) error {
-	cfg, client, err := g.operator(r.tokenFlags)
+func (r *openBaoRotateCACmd) Run(ctx context.Context, g *cli.Globals) error {
+	cfg, client, err := operator(g, r.tokenFlags)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	if err := g.sure(ctx, r.Yes, fmt.Sprintf("A new authority for people's certificates is made in OpenBao at %s; the present one stays trusted beside it.", cfg.OpenBao.Address)); err != nil {
+	if err := g.Sure(ctx, r.Yes, fmt.Sprintf("A new authority for people's certificates is made in OpenBao at %s; the present one stays trusted beside it.", cfg.OpenBao.Address)); err != nil {
 		return err
 	}
 	if _, err := vault.EnsureAuthority(ctx, client, true); errors.Is(err, vault.ErrTwoTrusted) {
-		return notYetError{err}
+		return cli.NotYet(err)
 	} else if err != nil {
 		return err
 	}
-	return g.done(map[string]any{"rotated": true},
+	return g.Done(map[string]any{"rotated": true},
 		"people's certificates are signed by a new authority in two minutes, when every gateway knows it; the one before stays trusted\nonce its last certificate has ended, %s from now: bronzeward openbao drop-ca\n", vault.MostCertificateLife)
 }
 
@@ -40,8 +41,8 @@ type openBaoDropCACmd struct {
 
 // Run drops the authority before the current one. While people may hold certificates of it, that
 // takes --yes.
-func (d *openBaoDropCACmd) Run(ctx context.Context, g *globals) error {
-	cfg, client, err := g.operator(d.tokenFlags)
+func (d *openBaoDropCACmd) Run(ctx context.Context, g *cli.Globals) error {
+	cfg, client, err := operator(g, d.tokenFlags)
 	if err != nil {
 		return err
 	}
@@ -53,27 +54,16 @@ func (d *openBaoDropCACmd) Run(ctx context.Context, g *globals) error {
 			words = "the last certificate of the authority before the current one ended by " + until.UTC().Format(time.RFC3339)
 		}
 		if early && !d.Yes {
-			return notYetError{fmt.Errorf("%s; nothing was changed: wait until then, or give --yes, and who holds one must log in again", words)}
+			return cli.NotYet(fmt.Errorf("%s; nothing was changed: wait until then, or give --yes, and who holds one must log in again", words))
 		}
-		g.say("%s", words)
-		return g.sure(ctx, d.Yes, fmt.Sprintf("It is not trusted any more in OpenBao at %s.", cfg.OpenBao.Address))
+		g.Say("%s", words)
+		return g.Sure(ctx, d.Yes, fmt.Sprintf("It is not trusted any more in OpenBao at %s.", cfg.OpenBao.Address))
 	})
 	if err != nil {
 		return err
 	}
 	if !dropped {
-		return g.done(map[string]any{"dropped": false}, "there is no authority before the current one\n")
+		return g.Done(map[string]any{"dropped": false}, "there is no authority before the current one\n")
 	}
-	return g.done(map[string]any{"dropped": true}, "the authority before the current one is not trusted any more, within %s\n", cfg.refresh())
-}
-
-// sure asks for a typed yes, unless it was given as a flag.
-func (g *globals) sure(ctx context.Context, yes bool, question string) error {
-	switch {
-	case yes:
-		return nil
-	case !g.interactive:
-		return usageError{errors.New("nothing was changed: give --yes, since nobody can be asked here")}
-	}
-	return g.confirm(ctx, question)
+	return g.Done(map[string]any{"dropped": true}, "the authority before the current one is not trusted any more, within %s\n", cfg.refresh())
 }

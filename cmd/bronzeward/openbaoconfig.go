@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/vault"
 )
 
@@ -122,7 +123,7 @@ func (c *Config) openBaoProblems(bad func(key, format string, args ...any), file
 func (c *Config) vaultConfig(log *slog.Logger) (vault.Config, error) {
 	b := c.OpenBao
 	if !b.configured() {
-		return vault.Config{}, usageError{errors.New("openbao is not configured: openbao.address, and how the gateway logs in (openbao.auth)")}
+		return vault.Config{}, cli.Usage(errors.New("openbao is not configured: openbao.address, and how the gateway logs in (openbao.auth)"))
 	}
 	out := vault.Config{
 		Address: b.Address, Namespace: b.Namespace, KVMount: b.KVMount, TransitMount: b.TransitMount, Timeout: b.Timeout, Logger: log,
@@ -140,7 +141,7 @@ func (c *Config) vaultConfig(log *slog.Logger) (vault.Config, error) {
 	}
 	var err error
 	if out.CA, err = c.readCertificates(b.CA); err != nil {
-		return out, usageError{fmt.Errorf("reading openbao.ca: %w", err)}
+		return out, cli.Usage(fmt.Errorf("reading openbao.ca: %w", err))
 	}
 	return out, nil
 }

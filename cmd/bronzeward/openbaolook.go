@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/vault"
 )
 
@@ -63,7 +64,7 @@ func heldParts(ctx context.Context, cfg *Config, client *vault.Client, steps []v
 	}
 	people, err := cfg.readAllCertificates(cfg.Identity.CertificateAuthorities)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("reading identity.certificate_authorities: %w", err))
 	}
 	kept, err := vault.PeoplesAuthorities(ctx, client)
 	if err != nil {

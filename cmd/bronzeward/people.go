@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -22,7 +23,7 @@ type identitiesRevokeCmd struct {
 	Yes     bool   `short:"y" help:"Do not ask."`
 }
 
-func (i *identitiesRevokeCmd) Run(ctx context.Context, g *globals) error {
+func (i *identitiesRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := i.open(g)
 	if err != nil {
 		return err
@@ -30,15 +31,15 @@ func (i *identitiesRevokeCmd) Run(ctx context.Context, g *globals) error {
 	defer a.close()
 	switch {
 	case i.Yes:
-	case !g.interactive:
-		return usageError{errors.New("nothing undoes a revocation, and there is no terminal to ask at: say --yes")}
+	case !g.Interactive:
+		return cli.Usage(errors.New("nothing undoes a revocation, and there is no terminal to ask at: say --yes"))
 	default:
 		question := fmt.Sprintf("%s loses all authority, for good: every call, approval and waiting change of theirs. Nothing undoes it.",
 			person(api.Person{Issuer: i.Issuer, Subject: i.Subject}))
 		if me, _, err := received[api.Caller](a.Whoami(ctx)); err == nil && me.Issuer == i.Issuer && me.Subject == i.Subject {
 			question += "\nThis is you: who else may revoke, account for attempts and recover?"
 		}
-		if err := g.confirm(ctx, question); err != nil {
+		if err := g.Confirm(ctx, question); err != nil {
 			return err
 		}
 	}
@@ -47,14 +48,14 @@ func (i *identitiesRevokeCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	if !done.Seen { // somebody nobody has seen can be revoked, and so can a misspelling
-		fmt.Fprintln(g.errOut, "warning: nobody of that name has been seen yet; check the spelling: bronzeward decisions list")
+		fmt.Fprintln(g.ErrOut, "warning: nobody of that name has been seen yet; check the spelling: bronzeward decisions list")
 	}
-	return g.done(done, "%+q of %+q is revoked for good (decision %s)\n", done.Subject, done.Issuer, said.decision)
+	return g.Done(done, "%+q of %+q is revoked for good (decision %s)\n", done.Subject, done.Issuer, said.decision)
 }
 
 type identitiesListCmd struct{ clientFlags }
 
-func (i *identitiesListCmd) Run(ctx context.Context, g *globals) error {
+func (i *identitiesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := i.open(g)
 	if err != nil {
 		return err
@@ -67,16 +68,16 @@ func (i *identitiesListCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	return g.print(all, []string{"ISSUER", "SUBJECT", "REVOKED", "REASON"}, func(row func(...string)) {
+	return g.Print(all, []string{"ISSUER", "SUBJECT", "REVOKED", "REASON"}, func(row func(...string)) {
 		for _, r := range all {
-			row(ascii(r.Issuer), ascii(r.Subject), stamp(&r.RevokedAt), r.Reason)
+			row(cli.ASCII(r.Issuer), cli.ASCII(r.Subject), cli.Stamp(&r.RevokedAt), r.Reason)
 		}
 	})
 }
 
 type whoamiCmd struct{ clientFlags }
 
-func (w *whoamiCmd) Run(ctx context.Context, g *globals) error {
+func (w *whoamiCmd) Run(ctx context.Context, g *cli.Globals) error {
 	a, err := w.open(g)
 	if err != nil {
 		return err
@@ -86,15 +87,15 @@ func (w *whoamiCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	return g.print(me, []string{"FIELD", "VALUE"}, func(row func(...string)) {
+	return g.Print(me, []string{"FIELD", "VALUE"}, func(row func(...string)) {
 		row("name", me.Name)
-		row("subject", ascii(me.Subject))
-		row("issuer", ascii(me.Issuer))
+		row("subject", cli.ASCII(me.Subject))
+		row("issuer", cli.ASCII(me.Issuer))
 		row("kind", string(me.Kind))
 		row("groups", strings.Join(me.Groups, ", "))
 		row("proof", string(me.Proof))
 		row("proof ends", a.proofEnds(&me))
-		row("revoked", yesNo(me.Revoked))
+		row("revoked", cli.YesNo(me.Revoked))
 		row("seen at", me.Address)
 		row("gateway", a.asker.settings.server)
 	})
@@ -103,7 +104,7 @@ func (w *whoamiCmd) Run(ctx context.Context, g *globals) error {
 // proofEnds is until when the proof is taken. A token is for longer than it says itself, because
 // its issuer's clock may differ from the gateway's; login and issuer name its own end.
 func (a *apiClient) proofEnds(me *api.Caller) string {
-	taken := stamp(&me.ProofEnds)
+	taken := cli.Stamp(&me.ProofEnds)
 	token, err := a.asker.token()
 	if err != nil || token == "" {
 		return taken
@@ -112,7 +113,7 @@ func (a *apiClient) proofEnds(me *api.Caller) string {
 	if err != nil || said.ends.IsZero() || !said.ends.Before(me.ProofEnds) {
 		return taken
 	}
-	return fmt.Sprintf("%s; the gateway takes it until %s, for clocks that differ", stamp(&said.ends), taken)
+	return fmt.Sprintf("%s; the gateway takes it until %s, for clocks that differ", cli.Stamp(&said.ends), taken)
 }
 
 type approvalsCmd struct {
@@ -125,9 +126,9 @@ type approvalsRevokeCmd struct {
 	Reason string `required:"" help:"Why; it stays in the record."`
 }
 
-func (r *approvalsRevokeCmd) Run(ctx context.Context, g *globals) error {
+func (r *approvalsRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if strings.HasPrefix(r.ID, "chg_") {
-		return usageError{errors.New("that is the id of a change; an approval's begins with apr_, and `bronzeward changes show` prints it")}
+		return cli.Usage(errors.New("that is the id of a change; an approval's begins with apr_, and `bronzeward changes show` prints it"))
 	}
 	a, err := r.open(g)
 	if err != nil {
@@ -139,9 +140,9 @@ func (r *approvalsRevokeCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	for _, note := range done.Notes {
-		fmt.Fprintf(g.errOut, "warning: %s\n", oneLine(note))
+		fmt.Fprintf(g.ErrOut, "warning: %s\n", cli.OneLine(note))
 	}
-	return g.done(done, "approval %s of %s is revoked (decision %s)\nsee: bronzeward changes show %s\n",
+	return g.Done(done, "approval %s of %s is revoked (decision %s)\nsee: bronzeward changes show %s\n",
 		done.ID, person(done.Approver), said.decision, done.ChangeID)
 }
 
@@ -155,9 +156,9 @@ type noticesListCmd struct {
 	Limit int  `default:"50" help:"At most this many, up to 500."`
 }
 
-func (n *noticesListCmd) Run(ctx context.Context, g *globals) error {
+func (n *noticesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if n.Limit < 1 || n.Limit > mostPage {
-		return usageError{fmt.Errorf("--limit %d is not between 1 and %d", n.Limit, mostPage)}
+		return cli.Usage(fmt.Errorf("--limit %d is not between 1 and %d", n.Limit, mostPage))
 	}
 	a, err := n.open(g)
 	if err != nil {
@@ -172,15 +173,15 @@ func (n *noticesListCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	err = g.print(page.Items, []string{"ID", "CHANGE", "STATE", "TRIES", "CREATED", "NEXT", "ERROR"}, func(row func(...string)) {
+	err = g.Print(page.Items, []string{"ID", "CHANGE", "STATE", "TRIES", "CREATED", "NEXT", "ERROR"}, func(row func(...string)) {
 		for _, one := range page.Items {
 			next := ""
 			if one.State == api.NoticeStateWaiting {
-				next = stamp(&one.NextAt)
+				next = cli.Stamp(&one.NextAt)
 			}
-			row(one.ID, one.ChangeID, string(one.State), fmt.Sprint(one.Tries), stamp(&one.CreatedAt), next, one.Error)
+			row(one.ID, one.ChangeID, string(one.State), fmt.Sprint(one.Tries), cli.Stamp(&one.CreatedAt), next, one.Error)
 		}
 	})
-	g.more(len(page.Items), "no notice matches", "")
+	g.More(len(page.Items), "no notice matches", "")
 	return err
 }

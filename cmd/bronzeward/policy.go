@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/policy"
 )
 
@@ -26,7 +27,7 @@ func loadBundle(dir string) (*policy.Bundle, error) {
 	}
 	b, err := policy.Load(os.DirFS(dir))
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading the law in %s:\n%w", dir, err)}
+		return nil, cli.Usage(fmt.Errorf("reading the law in %s:\n%w", dir, err))
 	}
 	return b, nil
 }
@@ -35,9 +36,9 @@ type policyInitCmd struct {
 	Dir string `arg:"" help:"Directory to write; it must not exist or be empty."`
 }
 
-func (p *policyInitCmd) Run(g *globals) error {
+func (p *policyInitCmd) Run(g *cli.Globals) error {
 	if entries, err := os.ReadDir(p.Dir); err == nil && len(entries) > 0 {
-		return usageError{fmt.Errorf("%s is not empty", p.Dir)}
+		return cli.Usage(fmt.Errorf("%s is not empty", p.Dir))
 	}
 	shipped, err := policy.Shipped()
 	if err != nil {
@@ -46,7 +47,7 @@ func (p *policyInitCmd) Run(g *globals) error {
 	if err := writeBundle(p.Dir, shipped); err != nil {
 		return err
 	}
-	fmt.Fprintf(g.out, "%d files written to %s\nnext: bronzeward policy test %s\n", len(shipped.Files()), p.Dir, p.Dir)
+	fmt.Fprintf(g.Out, "%d files written to %s\nnext: bronzeward policy test %s\n", len(shipped.Files()), p.Dir, p.Dir)
 	return nil
 }
 
@@ -54,12 +55,12 @@ type policyCheckCmd struct {
 	Dir string `arg:"" help:"Directory with the law." type:"existingdir"`
 }
 
-func (p *policyCheckCmd) Run(ctx context.Context, g *globals) error {
+func (p *policyCheckCmd) Run(ctx context.Context, g *cli.Globals) error {
 	faults, err := policy.Check(ctx, os.DirFS(p.Dir))
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
-	if err := g.print(faults, []string{"PLACE", "PROBLEM"}, func(row func(...string)) {
+	if err := g.Print(faults, []string{"PLACE", "PROBLEM"}, func(row func(...string)) {
 		for _, f := range faults {
 			row(fmt.Sprintf("%s:%d", f.File, f.Line), f.Message)
 		}
@@ -67,16 +68,16 @@ func (p *policyCheckCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	if len(faults) > 0 {
-		return errChanged
+		return cli.ErrChanged
 	}
 	if b, err := policy.Load(os.DirFS(p.Dir)); err != nil || !slices.ContainsFunc(b.Files(), func(f policy.File) bool {
 		return strings.HasPrefix(f.Path, "bronzeward/") && strings.HasSuffix(f.Path, ".rego")
 	}) {
-		fmt.Fprintf(g.errOut, "%s holds no rule under bronzeward/: is it the law's top folder, as `policy init` writes it?\n", p.Dir)
-		return errChanged
+		fmt.Fprintf(g.ErrOut, "%s holds no rule under bronzeward/: is it the law's top folder, as `policy init` writes it?\n", p.Dir)
+		return cli.ErrChanged
 	}
 	if g.Output == "table" {
-		fmt.Fprintln(g.out, "no problem found")
+		fmt.Fprintln(g.Out, "no problem found")
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ type policyTestCmd struct {
 	Verbose bool   `short:"v" help:"Name the tests that passed and the lines no test reaches, too."`
 }
 
-func (p *policyTestCmd) Run(ctx context.Context, g *globals) error {
+func (p *policyTestCmd) Run(ctx context.Context, g *cli.Globals) error {
 	b, err := loadBundle(p.Dir)
 	if err != nil {
 		return err
@@ -96,31 +97,31 @@ func (p *policyTestCmd) Run(ctx context.Context, g *globals) error {
 		return err
 	}
 	if g.Output != "table" {
-		if err := g.print(report, nil, nil); err != nil {
+		if err := g.Print(report, nil, nil); err != nil {
 			return err
 		}
 	} else {
 		showTests(g, report, p.Verbose)
 	}
 	if len(report.Failed) > 0 || len(report.Passed) == 0 {
-		return errChanged
+		return cli.ErrChanged
 	}
 	return nil
 }
 
-func showTests(g *globals, report policy.TestReport, verbose bool) {
+func showTests(g *cli.Globals, report policy.TestReport, verbose bool) {
 	for _, t := range report.Failed {
-		fmt.Fprintf(g.out, "FAIL  %s (%s:%d)\n      %s\n", t.Name, t.File, t.Line, t.Message)
+		fmt.Fprintf(g.Out, "FAIL  %s (%s:%d)\n      %s\n", t.Name, t.File, t.Line, t.Message)
 	}
 	if verbose {
 		for _, t := range report.Passed {
-			fmt.Fprintf(g.out, "ok    %s\n", t.Name)
+			fmt.Fprintf(g.Out, "ok    %s\n", t.Name)
 		}
 		for _, m := range report.Missed {
-			fmt.Fprintf(g.out, "no test reaches %s\n", m)
+			fmt.Fprintf(g.Out, "no test reaches %s\n", m)
 		}
 	}
-	fmt.Fprintf(g.out, "%d passed, %d failed, coverage %.1f %%\n", len(report.Passed), len(report.Failed), report.Coverage)
+	fmt.Fprintf(g.Out, "%d passed, %d failed, coverage %.1f %%\n", len(report.Passed), len(report.Failed), report.Coverage)
 }
 
 type policyEvalCmd struct {
@@ -128,10 +129,10 @@ type policyEvalCmd struct {
 	Bundle string `short:"b" placeholder:"DIR" help:"Directory with the law; the shipped one when left out."`
 }
 
-func (p *policyEvalCmd) Run(ctx context.Context, g *globals) error {
+func (p *policyEvalCmd) Run(ctx context.Context, g *cli.Globals) error {
 	raw, err := os.ReadFile(p.Call)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	b, err := loadBundle(p.Bundle)
 	if err != nil {
@@ -139,36 +140,36 @@ func (p *policyEvalCmd) Run(ctx context.Context, g *globals) error {
 	}
 	why, err := policy.Eval(ctx, b, raw)
 	if err != nil {
-		return usageError{fmt.Errorf("%s: %w", p.Call, err)}
+		return cli.Usage(fmt.Errorf("%s: %w", p.Call, err))
 	}
 	if g.Output != "table" {
-		return g.print(why, nil, nil)
+		return g.Print(why, nil, nil)
 	}
 	showExplanation(g, why)
 	return nil
 }
 
-func showExplanation(g *globals, why policy.Explanation) {
+func showExplanation(g *cli.Globals, why policy.Explanation) {
 	verdict := "DENY"
 	if why.Decision.Allow {
 		verdict = "ALLOW"
 	}
-	fmt.Fprintf(g.out, "%s  (revision %.12s, OPA %s)\n", verdict, why.Decision.Revision, why.Decision.OPA)
-	fmt.Fprintf(g.out, "approvals required: %d; upstream roles: %v; redact: %t\n", why.Decision.Approvals.Required, why.Decision.UpstreamRoles, why.Decision.Redact)
-	fmt.Fprintln(g.out, "\nfired")
+	fmt.Fprintf(g.Out, "%s  (revision %.12s, OPA %s)\n", verdict, why.Decision.Revision, why.Decision.OPA)
+	fmt.Fprintf(g.Out, "approvals required: %d; upstream roles: %v; redact: %t\n", why.Decision.Approvals.Required, why.Decision.UpstreamRoles, why.Decision.Redact)
+	fmt.Fprintln(g.Out, "\nfired")
 	for _, r := range why.Decision.Reasons {
-		fmt.Fprintf(g.out, "  %s %-6s %s\n", r.Code, r.Severity, r.Message)
+		fmt.Fprintf(g.Out, "  %s %-6s %s\n", r.Code, r.Severity, r.Message)
 		if r.Hint != "" {
-			fmt.Fprintf(g.out, "      try: %s\n", r.Hint)
+			fmt.Fprintf(g.Out, "      try: %s\n", r.Hint)
 		}
 	}
 	if len(why.Decision.Reasons) == 0 {
-		fmt.Fprintln(g.out, "  (no rule)")
+		fmt.Fprintln(g.Out, "  (no rule)")
 	}
-	fmt.Fprintln(g.out, "\nsilent, and the first thing that did not hold")
+	fmt.Fprintln(g.Out, "\nsilent, and the first thing that did not hold")
 	for _, r := range why.Rules {
 		if !r.Fired {
-			fmt.Fprintf(g.out, "  %s  %s\n      %s:%d  %s\n", r.Code, r.Title, r.File, r.WhyLine, r.Why)
+			fmt.Fprintf(g.Out, "  %s  %s\n      %s:%d  %s\n", r.Code, r.Title, r.File, r.WhyLine, r.Why)
 		}
 	}
 }
@@ -178,7 +179,7 @@ type policyActivateCmd struct {
 	Dir string `arg:"" help:"Directory with the law."`
 }
 
-func (p *policyActivateCmd) Run(ctx context.Context, g *globals) error {
+func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
 	b, err := loadBundle(p.Dir)
 	if err != nil {
 		return err
@@ -186,13 +187,13 @@ func (p *policyActivateCmd) Run(ctx context.Context, g *globals) error {
 	if _, err := p.request(); err != nil { // before the trial, which takes a while
 		return err
 	}
-	fmt.Fprintln(g.errOut, "trying the law: compiled strictly, its own tests, the sample calls …")
+	fmt.Fprintln(g.ErrOut, "trying the law: compiled strictly, its own tests, the sample calls …")
 	began := time.Now()
 	if err := policy.Trial(ctx, b); err != nil {
 		return fmt.Errorf("the law in %s does not pass its trial, and the live one stays:\n%w", p.Dir, err)
 	}
-	fmt.Fprintf(g.errOut, "trial passed after %s\n", time.Since(began).Round(time.Millisecond))
-	d, err := g.openDesk(ctx, p.credentialFlags)
+	fmt.Fprintf(g.ErrOut, "trial passed after %s\n", time.Since(began).Round(time.Millisecond))
+	d, err := openDesk(ctx, g, p.credentialFlags)
 	if err != nil {
 		return err
 	}
@@ -201,14 +202,14 @@ func (p *policyActivateCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(g.out, "revision %s is live (decision %s)\n", b.Revision(), receipt.ID)
+	fmt.Fprintf(g.Out, "revision %s is live (decision %s)\n", b.Revision(), receipt.ID)
 	return nil
 }
 
 type policyStatusCmd struct{}
 
-func (p *policyStatusCmd) Run(ctx context.Context, g *globals) error {
-	store, done, err := g.openStore(ctx)
+func (p *policyStatusCmd) Run(ctx context.Context, g *cli.Globals) error {
+	store, done, err := openStore(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -218,7 +219,7 @@ func (p *policyStatusCmd) Run(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	return g.print(map[string]any{
+	return g.Print(map[string]any{
 		"live_revision": snap.LiveRevision, "counter": snap.BundleCounter, "shipped_revision": shipped.Revision(), "opa": policy.OPAVersion(),
 	}, []string{"FIELD", "VALUE"}, func(row func(...string)) {
 		row("live revision", snap.LiveRevision)

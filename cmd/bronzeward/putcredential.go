@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/upstream"
 	"bronzeward/gateway/vault"
 )
@@ -22,44 +23,44 @@ type openBaoPutCredentialCmd struct {
 
 // Run checks the credential and writes it as a new version. What the caller gave and cannot be
 // used is a usageError that names the flag.
-func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *globals) error {
-	cfg, client, err := g.operator(p.tokenFlags)
+func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *cli.Globals) error {
+	cfg, client, err := operator(g, p.tokenFlags)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	if !vault.IsClusterName(p.Cluster) {
-		return usageError{fmt.Errorf("--cluster: %q is no name of a cluster: 1 to 63 of a-z, 0-9, dot, dash and underscore, beginning and ending with a letter or digit", p.Cluster)}
+		return cli.Usage(fmt.Errorf("--cluster: %q is no name of a cluster: 1 to 63 of a-z, 0-9, dot, dash and underscore, beginning and ending with a letter or digit", p.Cluster))
 	}
 	var texts [3][]byte
 	for i, path := range []string{p.Certificate, p.Key, p.CA} {
 		if texts[i], err = os.ReadFile(path); err != nil {
-			return usageError{err}
+			return cli.Usage(err)
 		}
 	}
 	one, err := parseCredential(texts[0], texts[1], texts[2])
 	if err != nil {
-		return usageError{p.where(err)}
+		return cli.Usage(p.where(err))
 	}
 	if err := p.checkCA(one); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	people, err := cfg.readAllCertificates(cfg.Identity.CertificateAuthorities)
 	if err != nil {
-		return usageError{fmt.Errorf("reading identity.certificate_authorities: %w", err)}
+		return cli.Usage(fmt.Errorf("reading identity.certificate_authorities: %w", err))
 	}
 	kept, err := vault.PeoplesAuthorities(ctx, client)
 	if err != nil {
 		return err
 	}
 	if err := vault.CheckPeoplesCA(one.CAs, append(people, kept...)); err != nil {
-		return usageError{fmt.Errorf("--ca %s: %w", p.CA, err)}
+		return cli.Usage(fmt.Errorf("--ca %s: %w", p.CA, err))
 	}
 	version, err := vault.PutCredential(ctx, client, p.Cluster, texts[0], texts[1], texts[2], parseCredential)
 	if err != nil {
 		return err
 	}
-	return g.done(map[string]any{"cluster": p.Cluster, "version": version}, "the Talos credential of %s is version %d; running gateways use it within %s\n", p.Cluster, version, cfg.refresh())
+	return g.Done(map[string]any{"cluster": p.Cluster, "version": version}, "the Talos credential of %s is version %d; running gateways use it within %s\n", p.Cluster, version, cfg.refresh())
 }
 
 // checkCA refuses a certificate that the given CA has not signed: in most clusters the machines

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"bronzeward/audit"
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/gateway/facts"
 	"bronzeward/gateway/httpapi"
@@ -28,7 +29,7 @@ type serveCmd struct {
 }
 
 // Run serves until ctx ends, then lets running applies reach their outcome.
-func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
+func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 	cfg, err := loadConfig(g.ConfigFile)
 	if err != nil {
 		return err
@@ -36,7 +37,7 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 	if err := s.check(cfg); err != nil {
 		return err
 	}
-	log := newLogger(cfg.Log, g.errOut).With(slog.String("instance", cfg.Instance))
+	log := newLogger(cfg.Log, g.ErrOut).With(slog.String("instance", cfg.Instance))
 	if err := facts.CheckTable(facts.SupportedMinor); err != nil {
 		return fmt.Errorf("the method table does not match what Talos %s serves: %w", facts.SupportedMinor, err)
 	}
@@ -126,7 +127,7 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 // check refuses what only development may have.
 func (s *serveCmd) check(cfg *Config) error {
 	if cfg.Policy.WatchDirectory != "" && !s.Development {
-		return usageError{errors.New("policy.watch_directory is for development: start with --development, or use `bronzeward policy activate`")}
+		return cli.Usage(errors.New("policy.watch_directory is for development: start with --development, or use `bronzeward policy activate`"))
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v4"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // talosContext is one context of a talosconfig: where talosctl goes and what it shows there.
@@ -34,7 +36,7 @@ func talosconfigPath(named string) (string, error) {
 	if named != "" {
 		path, err := filepath.Abs(named)
 		if err != nil {
-			return "", usageError{fmt.Errorf("reading --talosconfig: %w", err)}
+			return "", cli.Usage(fmt.Errorf("reading --talosconfig: %w", err))
 		}
 		return path, nil
 	}
@@ -43,7 +45,7 @@ func talosconfigPath(named string) (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", usageError{errors.New("you have no home folder for a talosconfig: say --talosconfig FILE or set TALOSCONFIG")}
+		return "", cli.Usage(errors.New("you have no home folder for a talosconfig: say --talosconfig FILE or set TALOSCONFIG"))
 	}
 	return filepath.Join(home, ".talos", "config"), nil
 }
@@ -180,7 +182,7 @@ func mergeTalosconfig(old []byte, contexts []talosContext, take, overwrite bool)
 
 // takenError says that contexts hold what no login wrote.
 func takenError(taken []string) error {
-	return fmt.Errorf("context %s holds a credential that no login wrote, and it would be lost: give yours another name with --context NAME, or replace it with --overwrite", ascii(taken[0]))
+	return fmt.Errorf("context %s holds a credential that no login wrote, and it would be lost: give yours another name with --context NAME, or replace it with --overwrite", cli.ASCII(taken[0]))
 }
 
 // dropContexts takes those of these contexts away that a login wrote.

@@ -12,6 +12,8 @@ import (
 
 	clientconfig "github.com/siderolabs/talos/pkg/machinery/client/config"
 	"pgregory.net/rapid"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // oneContext is what a login writes, with a token for a credential.
@@ -175,17 +177,17 @@ func TestALinkIsNotWrittenThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := w.login(t, "olga")
-		if got.code != exitUsage || !strings.Contains(got.errOut, w.talosconfig+" is a link to ") || readFile(t, elsewhere) != "context: \"\"\ncontexts: {}\n" {
+		if got.code != cli.ExitUsage || !strings.Contains(got.errOut, w.talosconfig+" is a link to ") || readFile(t, elsewhere) != "context: \"\"\ncontexts: {}\n" {
 			t.Errorf("%s: code %d\n%s", name, got.code, got.errOut)
 		}
 		if err := os.Remove(w.talosconfig); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := w.login(t, "olga", "--talosconfig", t.TempDir()); got.code != exitUsage || !strings.Contains(got.errOut, "is not a regular file") {
+	if got := w.login(t, "olga", "--talosconfig", t.TempDir()); got.code != cli.ExitUsage || !strings.Contains(got.errOut, "is not a regular file") {
 		t.Errorf("a folder: code %d\n%s", got.code, got.errOut)
 	}
-	if got := w.login(t, "olga", "--talosconfig", elsewhere); got.code != exitOK || !strings.Contains(got.out, "talosctl --talosconfig "+elsewhere+" -n MACHINE") {
+	if got := w.login(t, "olga", "--talosconfig", elsewhere); got.code != cli.ExitOK || !strings.Contains(got.out, "talosctl --talosconfig "+elsewhere+" -n MACHINE") {
 		t.Errorf("the file itself: code %d\n%s%s", got.code, got.out, got.errOut)
 	}
 }
@@ -225,7 +227,7 @@ func TestLoginsAtTheSameTimeAreBothThere(t *testing.T) {
 	var all sync.WaitGroup
 	for _, name := range names {
 		all.Go(func() {
-			if got := w.login(t, "olga", "--context", name); got.code != exitOK {
+			if got := w.login(t, "olga", "--context", name); got.code != cli.ExitOK {
 				t.Errorf("code %d\n%s", got.code, got.errOut)
 			}
 		})

@@ -9,6 +9,8 @@ import (
 	"net"
 	"strings"
 	"syscall"
+
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // passing is true for a fault of the network that may be over at the next try.
@@ -60,7 +62,7 @@ func (s *asker) explain(err error) error {
 // explain says why a server could not be asked, and what to do.
 func (p peer) explain(err error) error {
 	var (
-		usage     usageError
+		usage     cli.UsageError
 		authority x509.UnknownAuthorityError
 		host      x509.HostnameError
 		invalid   x509.CertificateInvalidError
@@ -73,30 +75,30 @@ func (p peer) explain(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &authority):
-		return usageError{fmt.Errorf("the certificate of %s is signed by nobody that is trusted here (%s): give the CA that signed it with %s",
-			p.where, issuerOf(authority.Cert), p.trust)}
+		return cli.Usage(fmt.Errorf("the certificate of %s is signed by nobody that is trusted here (%s): give the CA that signed it with %s",
+			p.where, issuerOf(authority.Cert), p.trust))
 	case errors.As(err, &host):
-		return usageError{fmt.Errorf("the certificate of %s is for another name (%s): name it as its certificate does", p.where, names(host.Certificate))}
+		return cli.Usage(fmt.Errorf("the certificate of %s is for another name (%s): name it as its certificate does", p.where, names(host.Certificate)))
 	case errors.As(err, &invalid):
-		return unavailableError{fmt.Errorf("the certificate of %s is not good: %w", p.where, err)}
+		return cli.Unavailable(fmt.Errorf("the certificate of %s is not good: %w", p.where, err))
 	case errors.As(err, &plain), spokePlainly(err):
-		return usageError{fmt.Errorf("%s does not speak TLS: %s", p.where, p.address)}
+		return cli.Usage(fmt.Errorf("%s does not speak TLS: %s", p.where, p.address))
 	case refusedByPeer(err):
 		said := fmt.Errorf("%s refused the connection in the TLS handshake (%w)", p.where, errors.Unwrap(opError(err)))
 		if p.shown != "" {
 			said = fmt.Errorf("%w; you showed %s", said, p.shown)
 		}
-		return deniedError{said}
+		return cli.Denied(said)
 	case errors.As(err, &name) && name.IsNotFound:
-		return usageError{fmt.Errorf("the name in %s is not known: %w", p.where, name)}
+		return cli.Usage(fmt.Errorf("the name in %s is not known: %w", p.where, name))
 	case errors.Is(err, syscall.ECONNREFUSED):
 		tries := ""
 		if p.tries > 1 {
 			tries = fmt.Sprintf(" (%d tries)", p.tries)
 		}
-		return unavailableError{fmt.Errorf("nothing listens at %s%s: is it up, and %s", p.where, tries, p.address)}
+		return cli.Unavailable(fmt.Errorf("nothing listens at %s%s: is it up, and %s", p.where, tries, p.address))
 	}
-	return unavailableError{fmt.Errorf("asking %s: %w", p.where, err)}
+	return cli.Unavailable(fmt.Errorf("asking %s: %w", p.where, err))
 }
 
 func (s *asker) clientFile() string {

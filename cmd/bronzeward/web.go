@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/httpapi"
@@ -104,7 +105,7 @@ func (c *Config) newSender(r rooms) (*notify.Sender, error) {
 	if c.Notify.WebhookCA != "" {
 		roots, err := c.readCertificates(c.Notify.WebhookCA)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("reading notify.webhook_ca: %w", err)}
+			return nil, cli.Usage(fmt.Errorf("reading notify.webhook_ca: %w", err))
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		for _, root := range roots {
@@ -113,7 +114,7 @@ func (c *Config) newSender(r rooms) (*notify.Sender, error) {
 	}
 	cfg.Now = func() time.Time { return r.store.Snapshot().Now() }
 	if err := cfg.CheckSecrets(); err != nil {
-		return nil, usageError{fmt.Errorf("reading notify.webhook_secret_file: %w", err)}
+		return nil, cli.Usage(fmt.Errorf("reading notify.webhook_secret_file: %w", err))
 	}
 	return notify.New(cfg)
 }

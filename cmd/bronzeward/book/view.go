@@ -1,4 +1,4 @@
-package main
+package book
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bronzeward/audit"
+	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/policy"
 )
 
@@ -102,7 +103,7 @@ func showDecision(w io.Writer, r *audit.Row, e *audit.Entry) {
 	}
 	line("decision", r.ID.String())
 	line("verdict", string(e.Verdict))
-	line("time", stamp(&r.RecordedAt))
+	line("time", cli.Stamp(&r.RecordedAt))
 	line("who", who(e.Caller))
 	line("groups", strings.Join(e.Caller.Groups, ", "))
 	line("proof", proof(e.Caller))
@@ -267,6 +268,6 @@ func showOutcomes(w io.Writer, e *audit.Entry, rows []audit.OutcomeRow) {
 				text += "  " + part
 			}
 		}
-		fmt.Fprintf(w, "  %s  %s\n", stamp(&o.Time), text)
+		fmt.Fprintf(w, "  %s  %s\n", cli.Stamp(&o.Time), text)
 	}
 }

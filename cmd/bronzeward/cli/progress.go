@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -17,10 +17,10 @@ const (
 	redrawEvery = time.Second
 )
 
-// progress is one line on a terminal that says what is waited for and since when. It is
+// Progress is one line on a terminal that says what is waited for and since when. It is
 // drawn again in place, without colours; on a terminal that cannot do that each text comes
 // once. The zero value shows nothing. Safe for concurrent use.
-type progress struct {
+type Progress struct {
 	w    io.Writer
 	dumb bool
 
@@ -32,29 +32,29 @@ type progress struct {
 	ended chan struct{}
 }
 
-// newProgress shows nothing unless a person looks at a terminal and at tables.
-func (g *globals) newProgress() *progress {
+// NewProgress shows nothing unless a person looks at a terminal and at tables.
+func (g *Globals) NewProgress() *Progress {
 	if g.terminal == nil || g.Output != "table" {
-		return &progress{}
+		return &Progress{}
 	}
-	return &progress{w: plainWriter{g.terminal}, dumb: os.Getenv("TERM") == "dumb"}
+	return &Progress{w: plainWriter{g.terminal}, dumb: os.Getenv("TERM") == "dumb"}
 }
 
-// begin says what is waited for, until the function it gives is called. Within another wait
+// Begin says what is waited for, until the function it gives is called. Within another wait
 // it changes nothing: the outer one says more.
-func (p *progress) begin(text string) func() {
+func (p *Progress) Begin(text string) func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.w == nil || p.text != "" {
 		return func() {}
 	}
-	p.text, p.began, p.stop, p.ended = oneLine(text), time.Now(), make(chan struct{}), make(chan struct{})
+	p.text, p.began, p.stop, p.ended = OneLine(text), time.Now(), make(chan struct{}), make(chan struct{})
 	go p.run(p.stop, p.ended)
 	return p.end
 }
 
-// hide shows nothing until the function it gives is called.
-func (p *progress) hide() func() {
+// Hide shows nothing until the function it gives is called.
+func (p *Progress) Hide() func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.w
@@ -66,16 +66,16 @@ func (p *progress) hide() func() {
 	}
 }
 
-// note changes what is said.
-func (p *progress) note(text string) {
+// Note changes what is said.
+func (p *Progress) Note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.text != "" {
-		p.text = oneLine(text)
+		p.text = OneLine(text)
 	}
 }
 
-func (p *progress) run(stop, ended chan struct{}) {
+func (p *Progress) run(stop, ended chan struct{}) {
 	defer close(ended)
 	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
@@ -89,7 +89,7 @@ func (p *progress) run(stop, ended chan struct{}) {
 	}
 }
 
-func (p *progress) draw() {
+func (p *Progress) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	passed := time.Since(p.began)
@@ -101,7 +101,7 @@ func (p *progress) draw() {
 			p.shown = p.text
 		}
 	default:
-		line := clip(fmt.Sprintf("%s … %s", p.text, passed.Round(time.Second)), p.width())
+		line := Clip(fmt.Sprintf("%s … %s", p.text, passed.Round(time.Second)), p.width())
 		p.erase()
 		_, _ = io.WriteString(p.w, line)
 		p.shown = line
@@ -109,7 +109,7 @@ func (p *progress) draw() {
 }
 
 // width is how long a line may be: one that is wrapped could not be erased.
-func (p *progress) width() int {
+func (p *Progress) width() int {
 	if file, ok := p.w.(plainWriter).w.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 1 {
 			return columns - 1
@@ -119,13 +119,13 @@ func (p *progress) width() int {
 }
 
 // erase clears the line; the writer lets no other control character through.
-func (p *progress) erase() {
+func (p *Progress) erase() {
 	if p.shown != "" && !p.dumb {
 		_, _ = io.WriteString(p.w.(plainWriter).w, "\r\x1b[K")
 	}
 }
 
-func (p *progress) end() {
+func (p *Progress) end() {
 	p.mu.Lock()
 	stop, ended := p.stop, p.ended
 	p.text = ""

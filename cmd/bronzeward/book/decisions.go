@@ -1,4 +1,4 @@
-package main
+package book
 
 import (
 	"context"
@@ -10,43 +10,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"bronzeward/audit"
+	"bronzeward/cmd/bronzeward/cli"
 )
 
-type decisionsCmd struct {
-	List decisionsListCmd `cmd:"" help:"List decisions, newest first." aliases:"ls"`
-	Show decisionsShowCmd `cmd:"" help:"Show one decision: who, what, which rules, and what became of it."`
+// Commands are the decisions commands.
+type Commands struct {
+	List listCmd `cmd:"" help:"List decisions, newest first." aliases:"ls"`
+	Show showCmd `cmd:"" help:"Show one decision: who, what, which rules, and what became of it."`
 }
 
-// openBook opens the book for reading, with the auditor's login where one is configured.
-func (g *globals) openBook(ctx context.Context) (*audit.Reader, func(), error) {
-	cfg, err := loadConfig(g.ConfigFile)
-	if err != nil {
-		return nil, nil, err
-	}
-	url := cfg.Database.AuditorURL
-	if url == "" {
-		return nil, nil, usageError{errors.New("database.auditor_url is not set: `decisions` reads the book with the read-only role bronzeward_auditor")}
-	}
-	poolConfig, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, nil, usageError{errors.New("database.auditor_url is not a PostgreSQL connection string")}
-	}
-	poolConfig.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
-	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
-	if err != nil {
-		return nil, nil, fmt.Errorf("opening the book (database.auditor_url): %w", err)
-	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, nil, unavailableError{fmt.Errorf("opening the book (database.auditor_url): %w", err)}
-	}
-	return audit.NewReader(pool), pool.Close, nil
-}
-
-type decisionsListCmd struct {
+type listCmd struct {
+	DatabaseFlags
 	Machine string        `short:"m" help:"Only decisions about this machine."`
 	Cluster string        `help:"Only decisions about this cluster."`
 	Subject string        `help:"Only decisions about this person's calls."`
@@ -67,45 +42,31 @@ type decisionsListCmd struct {
 	After   string        `help:"Continue after this cursor, as printed by the page before."`
 }
 
-func (d *decisionsListCmd) filter() (audit.Filter, error) {
+func (d *listCmd) filter() (audit.Filter, error) {
 	f := audit.Filter{
 		Machine: d.Machine, Cluster: d.Cluster, Subject: d.Subject, Issuer: d.Issuer, Class: d.Class, Verdict: audit.Verdict(d.Verdict),
 		Kind: audit.Kind(d.Kind), Code: d.Code, Digest: d.Digest, ChangeID: d.Change, Method: fullMethod(d.Method),
 	}
 	var errs [2]error
-	f.Since, errs[0] = momentOf("--from", d.From)
-	f.Until, errs[1] = momentOf("--until", d.Until)
+	f.Since, errs[0] = cli.Moment("--from", d.From)
+	f.Until, errs[1] = cli.Moment("--until", d.Until)
 	if err := errors.Join(errs[:]...); err != nil {
-		return f, usageError{err}
+		return f, cli.Usage(err)
 	}
 	if d.Since > 0 {
 		f.Since = time.Now().Add(-d.Since)
 	}
 	if d.Attempt != "" {
-		id, err := parseID(d.Attempt)
+		id, err := cli.ParseID(d.Attempt)
 		if err != nil {
 			return f, err
 		}
 		f.AttemptID = id
 	}
 	if err := f.Validate(); err != nil {
-		return f, usageError{fmt.Errorf("these filters find nothing: %w", err)}
+		return f, cli.Usage(fmt.Errorf("these filters find nothing: %w", err))
 	}
 	return f, nil
-}
-
-// momentOf reads a time or a day; an empty text is the zero time.
-func momentOf(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	if t, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
-		return t, nil
-	}
-	return time.Time{}, fmt.Errorf("%s %q is neither a time such as 2026-11-30T08:00:00Z nor a day such as 2026-11-30", flag, text)
 }
 
 // fullMethod completes a bare method name: almost all are MachineService's.
@@ -116,27 +77,28 @@ func fullMethod(m string) string {
 	return "/machine.MachineService/" + m
 }
 
-func (d *decisionsListCmd) Run(ctx context.Context, g *globals) error {
+func (d *listCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error {
 	f, err := d.filter()
 	if err != nil {
 		return err
 	}
 	after, err := audit.ParseCursor(d.After)
 	if err != nil {
-		return usageError{fmt.Errorf("--after %q is no cursor that a page before printed", d.After)}
+		return cli.Usage(fmt.Errorf("--after %q is no cursor that a page before printed", d.After))
 	}
 	if d.Limit < 1 || d.Limit > audit.MaxLimit {
-		return usageError{fmt.Errorf("--limit %d is not between 1 and %d; --after continues where a page ended", d.Limit, audit.MaxLimit)}
+		return cli.Usage(fmt.Errorf("--limit %d is not between 1 and %d; --after continues where a page ended", d.Limit, audit.MaxLimit))
 	}
 	page := audit.Page{Limit: d.Limit, After: after}
 	if d.Oldest {
 		page.Order = audit.OldestFirst
 	}
-	book, done, err := g.openBook(ctx)
+	pool, err := d.OpenBook(ctx, from)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer pool.Close()
+	book := audit.NewReader(pool)
 	rows, next, err := book.List(ctx, f, page)
 	if err != nil {
 		return err
@@ -145,18 +107,18 @@ func (d *decisionsListCmd) Run(ctx context.Context, g *globals) error {
 	for i := range rows {
 		views = append(views, viewDecision(&rows[i]))
 	}
-	if err := g.print(views, []string{"TIME", "WHO", "MACHINE", "METHOD", "VERDICT", "WHY", "OUTCOME", "ID"}, func(row func(...string)) {
+	if err := g.Print(views, []string{"TIME", "WHO", "MACHINE", "METHOD", "VERDICT", "WHY", "OUTCOME", "ID"}, func(row func(...string)) {
 		for _, v := range views {
-			row(stamp(&v.Time), v.Subject, v.Machine, shortMethod(v), v.Verdict, shortCodes(v.Codes), v.Outcome, v.ID)
+			row(cli.Stamp(&v.Time), v.Subject, v.Machine, shortMethod(v), v.Verdict, shortCodes(v.Codes), v.Outcome, v.ID)
 		}
 	}); err != nil {
 		return err
 	}
 	if len(views) == 0 {
-		fmt.Fprintln(g.errOut, "no decision matches")
+		fmt.Fprintln(g.ErrOut, "no decision matches")
 	}
 	if !next.IsZero() {
-		fmt.Fprintf(g.errOut, "more: --after %s\n", next)
+		fmt.Fprintf(g.ErrOut, "more: --after %s\n", next)
 	}
 	return nil
 }
@@ -185,20 +147,22 @@ func shortMethod(v decisionView) string {
 	return m
 }
 
-type decisionsShowCmd struct {
+type showCmd struct {
+	DatabaseFlags
 	ID string `arg:"" help:"Decision id, as a refusal, a trailer or the list names it."`
 }
 
-func (d *decisionsShowCmd) Run(ctx context.Context, g *globals) error {
-	id, err := parseID(d.ID)
+func (d *showCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error {
+	id, err := cli.ParseID(d.ID)
 	if err != nil {
 		return err
 	}
-	book, done, err := g.openBook(ctx)
+	pool, err := d.OpenBook(ctx, from)
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer pool.Close()
+	book := audit.NewReader(pool)
 	row, err := book.Get(ctx, id)
 	if errors.Is(err, audit.ErrNotFound) {
 		return fmt.Errorf("no decision has the id %s", id)
@@ -215,8 +179,8 @@ func (d *decisionsShowCmd) Run(ctx context.Context, g *globals) error {
 		if err := json.Unmarshal(row.Record, &whole); err != nil {
 			return err
 		}
-		return g.print(map[string]any{"decision": viewDecision(&row), "record": whole, "outcomes": viewOutcomes(row.Outcomes)}, nil, nil)
+		return g.Print(map[string]any{"decision": viewDecision(&row), "record": whole, "outcomes": viewOutcomes(row.Outcomes)}, nil, nil)
 	}
-	showDecision(g.out, &row, &entry)
+	showDecision(g.Out, &row, &entry)
 	return nil
 }

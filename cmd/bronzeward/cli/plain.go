@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -12,6 +12,9 @@ import (
 // terminal obeys some of what cannot be seen: whatever is not printable comes out as an
 // escape, which JSON reads as the character it stands for.
 type plainWriter struct{ w io.Writer }
+
+// NewPlainWriter writes to w.
+func NewPlainWriter(w io.Writer) io.Writer { return plainWriter{w} }
 
 // Write passes printable characters, line ends and tabs.
 func (p plainWriter) Write(text []byte) (int, error) {
@@ -42,15 +45,15 @@ func escape(out *strings.Builder, r rune) {
 	fmt.Fprintf(out, `\u%04x`, r)
 }
 
-// oneLine is a stranger's text as it may stand in a line of ours: what would end the line or
+// OneLine is a stranger's text as it may stand in a line of ours: what would end the line or
 // shift a column comes out as an escape. The writer does the rest.
-func oneLine(text string) string {
+func OneLine(text string) string {
 	return escaped(text, func(r rune) bool { return r == '\n' || r == '\t' })
 }
 
-// ascii is a name that decides something, such as who somebody is or which path is changed.
+// ASCII is a name that decides something, such as who somebody is or which path is changed.
 // Letters that look alike differ when read: all but printable ASCII comes out as an escape.
-func ascii(text string) string {
+func ASCII(text string) string {
 	return escaped(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
@@ -69,16 +72,16 @@ func escaped(text string, odd func(rune) bool) string {
 	return out.String()
 }
 
-// clip shortens a text to so many characters, for a column.
-func clip(text string, most int) string {
+// Clip shortens a text to so many characters, for a column.
+func Clip(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
 	}
 	return string([]rune(text)[:most-1]) + "…"
 }
 
-// shellWord is a text as one argument of a command that is printed to be copied.
-func shellWord(text string) string {
+// ShellWord is a text as one argument of a command that is printed to be copied.
+func ShellWord(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.,:/@%+=", r)
 	}

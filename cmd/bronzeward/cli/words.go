@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ParseID reads an id as the book and attempts have them.
+func ParseID(s string) (uuid.UUID, error) {
+	id, err := uuid.Parse(s)
+	if err != nil {
+		return uuid.Nil, Usage(fmt.Errorf("%q is not an id; ids look like 019a5c3e-7b1d-7f00-8000-0123456789ab", s))
+	}
+	return id, nil
+}
+
+// Moment reads a time or a day; an empty text is the zero time.
+func Moment(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	if t, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
+		return t, nil
+	}
+	return time.Time{}, fmt.Errorf("%s %q is neither a time such as 2026-11-30T08:00:00Z nor a day such as 2026-11-30", flag, text)
+}
+
+// Given is a filter, null when it is not set.
+func Given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// CheckLimit refuses a limit that asks for nothing.
+func CheckLimit(limit int) error {
+	if limit < 1 {
+		return Usage(fmt.Errorf("--limit %d asks for nothing; it is at least 1", limit))
+	}
+	return nil
+}
+
+// Plural is a number of things, in words.
+func Plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
