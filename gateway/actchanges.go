@@ -83,7 +83,8 @@ func (a *Acts) RevokeApproval(ctx context.Context, by Actor, id control.Approval
 	}
 	act.Once = once
 	approval, err := a.Store.RevokeApproval(ctx, id, reason, act)
-	return approval, a.replayed(ctx, by, ActApprovalsRevoke, id.String(), a.denied(ctx, err, answers))
+	err = a.replayed(ctx, by, ActApprovalsRevoke, id.String(), a.denied(ctx, err, answers))
+	return approval, a.anchored(ctx, answers, err)
 }
 
 // RevokeIdentity takes a person's authority away for good: there is no act that undoes it.
@@ -95,7 +96,8 @@ func (a *Acts) RevokeIdentity(ctx context.Context, by Actor, who policy.Person, 
 	}
 	act.Once = once
 	revoked, err := a.Store.RevokeIdentity(ctx, who, reason, act)
-	return revoked, a.replayed(ctx, by, ActIdentitiesRevoke, subject, a.denied(ctx, err, answers))
+	err = a.replayed(ctx, by, ActIdentitiesRevoke, subject, a.denied(ctx, err, answers))
+	return revoked, a.anchored(ctx, answers, err)
 }
 
 // Read judges a reading and writes its entry; an error means that nothing is to be shown.

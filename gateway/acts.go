@@ -67,6 +67,8 @@ type Acts struct {
 	CertificateLifetime time.Duration
 	// DigestKeys adds digest keys; null where they do not grow.
 	DigestKeys DigestKeys
+	// Anchor is told of revocations and activations before they are answered; null where there is none.
+	Anchor Anchor
 	// Instance names this process in entries.
 	Instance string
 	// Told is told the receipt of the entry an act left, once it is durable; null when nobody asks.
