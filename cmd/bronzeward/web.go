@@ -31,14 +31,15 @@ const (
 
 // rooms are what the HTTP door stands on.
 type rooms struct {
-	gw       *gateway.Gateway
-	acts     *gateway.Acts
-	store    *control.Store
-	who      *identity.Authenticator
-	keys     *keys
-	registry *prometheus.Registry
-	log      *slog.Logger
-	stopping <-chan struct{}
+	gw         *gateway.Gateway
+	acts       *gateway.Acts
+	store      *control.Store
+	who        *identity.Authenticator
+	keys       *keys
+	sequencing *sequencing
+	registry   *prometheus.Registry
+	log        *slog.Logger
+	stopping   <-chan struct{}
 }
 
 // newWeb is the HTTP server, not started.
