@@ -56,7 +56,7 @@ type issuance struct {
 func (a *Acts) IssueCertificate(ctx context.Context, by Actor, key crypto.PublicKey, asked time.Duration, once *control.Once) (control.IssuedCertificate, error) {
 	var none control.IssuedCertificate
 	if a.Issuer == nil {
-		return none, refusal(codes.Unimplemented, uuid.Nil, "BW-CERTIFICATE-001", "no authority for people's certificates is configured (openbao)",
+		return none, refusal(codes.Unimplemented, audit.Receipt{}, "BW-CERTIFICATE-001", "no authority for people's certificates is configured (openbao)",
 			"use a token instead")
 	}
 	serial, err := identity.NewSerial()

@@ -155,7 +155,7 @@ func TestAnIssuedCertificateIsThePersonUntilTheyAreRevoked(t *testing.T) {
 func wantDenied(t testing.TB, err error, code string) {
 	t.Helper()
 	var denied *DeniedAct
-	if !errors.As(err, &denied) || denied.Decision.Codes()[0] != code || denied.EntryID.String() == (control.ChangeID{}).String() {
+	if !errors.As(err, &denied) || denied.Decision.Codes()[0] != code || denied.Receipt.ID.String() == (control.ChangeID{}).String() {
 		t.Errorf("got %v, want a denial %s", err, code)
 	}
 }
@@ -317,7 +317,7 @@ func TestWhenSigningFailsNothingIsGivenAndAnEntrySaysWhy(t *testing.T) {
 			if row.never != "" && strings.Contains(refused.Error(), row.never) {
 				t.Errorf("%s shows the cause", refused)
 			}
-			got := h.texts(t, "select verdict || ' ' || convert_from(record, 'utf8') from audit.entries where method = 'certificates.issue' and id::text = $1", refused.id.String())
+			got := h.texts(t, "select verdict || ' ' || convert_from(record, 'utf8') from audit.entries where method = 'certificates.issue' and id::text = $1", refused.entry.ID.String())
 			if len(got) != 1 || !strings.HasPrefix(got[0], "refuse ") || !strings.Contains(got[0], row.want) || !strings.Contains(got[0], "serial ") || row.never != "" && strings.Contains(got[0], row.never) {
 				t.Errorf("the entry is %q", got)
 			}
@@ -436,7 +436,7 @@ func TestACertificateIsIssuedOnceForAKey(t *testing.T) {
 	first := must(h.issues(ca).IssueCertificate(ctx, h.token(t, "vera"), key.Public(), 0, once("a")))(t)
 	_, err := h.issues(ca).IssueCertificate(ctx, h.token(t, "vera"), key.Public(), 0, once("a"))
 	var before *control.ReplayedError
-	if !errors.As(err, &before) || string(before.Body) != first.PEM || before.EntryID == first.EntryID {
+	if !errors.As(err, &before) || string(before.Body) != first.PEM || before.Receipt.ID == first.EntryID {
 		t.Errorf("again: %v", err)
 	}
 	if _, err = h.issues(ca).IssueCertificate(ctx, h.token(t, "vera"), key.Public(), 0, once("b")); !errors.Is(err, control.ErrKeyReused) {

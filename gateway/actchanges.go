@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"bronzeward/audit"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/identity"
@@ -25,6 +23,9 @@ func (a *Acts) Submit(ctx context.Context, by Actor, s control.Submission, once 
 // ApplyChange sends an approved change; see Gateway.ApplyChange.
 func (a *Acts) ApplyChange(ctx context.Context, by Actor, id control.ChangeID, once *control.Once) (control.Applied, error) {
 	out, err := a.Gate.ApplyChange(ctx, by, id, once)
+	if err == nil && a.Told != nil {
+		a.Told(ctx, out.Receipt)
+	}
 	return out, a.replayed(ctx, by, ActChangesApply, id.String(), err)
 }
 
@@ -82,7 +83,8 @@ func (a *Acts) RevokeApproval(ctx context.Context, by Actor, id control.Approval
 	}
 	act.Once = once
 	approval, err := a.Store.RevokeApproval(ctx, id, reason, act)
-	return approval, a.replayed(ctx, by, ActApprovalsRevoke, id.String(), a.denied(ctx, err, answers))
+	err = a.replayed(ctx, by, ActApprovalsRevoke, id.String(), a.denied(ctx, err, answers))
+	return approval, a.anchored(ctx, answers, err)
 }
 
 // RevokeIdentity takes a person's authority away for good: there is no act that undoes it.
@@ -94,34 +96,35 @@ func (a *Acts) RevokeIdentity(ctx context.Context, by Actor, who policy.Person, 
 	}
 	act.Once = once
 	revoked, err := a.Store.RevokeIdentity(ctx, who, reason, act)
-	return revoked, a.replayed(ctx, by, ActIdentitiesRevoke, subject, a.denied(ctx, err, answers))
+	err = a.replayed(ctx, by, ActIdentitiesRevoke, subject, a.denied(ctx, err, answers))
+	return revoked, a.anchored(ctx, answers, err)
 }
 
 // Read judges a reading and writes its entry; an error means that nothing is to be shown.
-func (a *Acts) Read(ctx context.Context, by Actor, name, subject string) (uuid.UUID, error) {
+func (a *Acts) Read(ctx context.Context, by Actor, name, subject string) (audit.Receipt, error) {
 	for range rounds {
 		snap, err := a.current(ctx)
 		if err != nil {
-			return uuid.Nil, err
+			return audit.Receipt{}, err
 		}
 		f, d := a.judged(ctx, by, name, subject, snap)
 		e := actEntry(by, f, &d)
-		id, err := a.write(ctx, e, snap)
+		receipt, err := a.write(ctx, e, snap)
 		var stale *audit.StaleError
 		if errors.As(err, &stale) {
 			continue // authority moved: judged again
 		}
 		if err == nil && !d.Allow {
-			err = &DeniedAct{Decision: d, EntryID: id}
+			err = &DeniedAct{Decision: d, Receipt: receipt}
 		}
-		return id, err
+		return receipt, err
 	}
-	return uuid.Nil, fmt.Errorf("%w: %w", control.ErrUnavailable, errMoving)
+	return audit.Receipt{}, fmt.Errorf("%w: %w", control.ErrUnavailable, errMoving)
 }
 
 // Record writes a refusal that left no entry of its own: a malformed request, a change that
 // is not what the act needs.
-func (a *Acts) Record(ctx context.Context, by Actor, name, subject, code, message string) (uuid.UUID, error) {
+func (a *Acts) Record(ctx context.Context, by Actor, name, subject, code, message string) (audit.Receipt, error) {
 	d := policy.Deny(code, message, "")
 	return a.recorded(ctx, by, name, subject, d, audit.Refused)
 }
@@ -132,47 +135,45 @@ func (a *Acts) replayed(ctx context.Context, by Actor, name, subject string, err
 	if !errors.As(err, &before) {
 		return err
 	}
-	id, writeErr := a.recorded(ctx, by, name, subject+" (repeated with its Idempotency-Key)", policy.Decision{}, audit.Allowed)
+	receipt, writeErr := a.recorded(ctx, by, name, subject+" (repeated with its Idempotency-Key)", policy.Decision{}, audit.Allowed)
 	if writeErr != nil {
 		return writeErr
 	}
-	before.EntryID = id
+	before.Receipt = receipt
 	return before
 }
 
-func (a *Acts) recorded(ctx context.Context, by identity.Actor, name, subject string, d policy.Decision, v audit.Verdict) (uuid.UUID, error) {
+func (a *Acts) recorded(ctx context.Context, by identity.Actor, name, subject string, d policy.Decision, v audit.Verdict) (audit.Receipt, error) {
 	for range rounds {
 		snap, err := a.Store.Refresh(ctx, 0)
 		if err != nil {
-			return uuid.Nil, err
+			return audit.Receipt{}, err
 		}
 		e := actEntry(by, &policy.Act{Version: policy.FactsVersion, Act: name, Subject: subject}, &d)
 		e.Verdict, e.Facts = v, nil
-		id, err := a.write(ctx, e, snap)
+		receipt, err := a.write(ctx, e, snap)
 		var stale *audit.StaleError
 		if errors.As(err, &stale) {
 			continue
 		}
-		return id, err
+		return receipt, err
 	}
-	return uuid.Nil, fmt.Errorf("%w: %w", control.ErrUnavailable, errMoving)
+	return audit.Receipt{}, fmt.Errorf("%w: %w", control.ErrUnavailable, errMoving)
 }
 
 // write puts an entry that has no effect beside it into the book.
-func (a *Acts) write(ctx context.Context, e audit.Entry, snap *control.Snapshot) (uuid.UUID, error) {
+func (a *Acts) write(ctx context.Context, e audit.Entry, snap *control.Snapshot) (audit.Receipt, error) {
 	e.AuthorityVersion, e.Epoch, e.At, e.Instance = snap.AuthorityVersion, snap.Epoch, snap.Now(), a.Instance
-	receipt, err := a.Book.Write(ctx, e)
-	return receipt.ID, err
+	return a.Book.Write(ctx, e)
 }
 
 // Stranger writes the refusal of a caller nobody proved: one entry per address, class and
 // second, with a count.
-func (a *Acts) Stranger(ctx context.Context, address, code, class, message string) (uuid.UUID, error) {
+func (a *Acts) Stranger(ctx context.Context, address, code, class, message string) (audit.Receipt, error) {
 	snap := a.Store.Snapshot()
-	receipt, err := a.Book.Refuse(ctx, address, class, audit.Entry{
+	return a.Book.Refuse(ctx, address, class, audit.Entry{
 		ID: newID(), Kind: audit.KindHTTP, Verdict: audit.Refused, Class: "act", ClientAddress: address,
 		Reasons: policy.Deny(code, class+": "+message, "").Reasons, Codes: []string{code}, Detail: class, Count: 1,
 		AuthorityVersion: snap.AuthorityVersion, Epoch: snap.Epoch, Instance: a.Instance, At: snap.Now(),
 	})
-	return receipt.ID, err
 }

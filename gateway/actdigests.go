@@ -92,7 +92,7 @@ const (
 func (a *Acts) AddDigestKey(ctx context.Context, by Actor, once *control.Once) (control.AddedDigestKey, error) {
 	var none control.AddedDigestKey
 	if a.DigestKeys == nil {
-		return none, refusal(codes.Unimplemented, uuid.Nil, "BW-DIGEST-001", "no keeper of digest keys that may grow is configured (openbao)")
+		return none, refusal(codes.Unimplemented, audit.Receipt{}, "BW-DIGEST-001", "no keeper of digest keys that may grow is configured (openbao)")
 	}
 	act, said, err := a.act(ctx, by, ActDigestKeysAdd, "", "")
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *Acts) AddDigestKey(ctx context.Context, by Actor, once *control.Once) (
 	version, from, err := a.DigestKeys.Add(bounded)
 	outcome := audit.Outcome{EntryID: receipt.ID, Kind: audit.OutcomeState, State: actDone, Duration: time.Since(began), Instance: a.Instance}
 	if err != nil {
-		return none, a.keyNotAdded(ctx, by, once, outcome, err)
+		return none, a.keyNotAdded(ctx, by, once, receipt, outcome, err)
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer stop()
@@ -124,7 +124,7 @@ func (a *Acts) AddDigestKey(ctx context.Context, by Actor, once *control.Once) (
 	err = errors.Join(a.Book.WriteOutcome(ctx, outcome), a.Store.KeepAnswer(ctx, act.By, once, out))
 	if err != nil {
 		message := outcome.Message + ", and that could not be written down"
-		return none, fmt.Errorf("%w: %w", refusal(codes.Unavailable, receipt.ID, "BW-DIGEST-003", message, "bronzeward digest-keys list"), err)
+		return none, fmt.Errorf("%w: %w", refusal(codes.Unavailable, receipt, "BW-DIGEST-003", message, "bronzeward digest-keys list"), err)
 	}
 	return out, nil
 }
@@ -133,7 +133,7 @@ func (a *Acts) AddDigestKey(ctx context.Context, by Actor, once *control.Once) (
 const addWithin = 30 * time.Second
 
 // keyNotAdded writes down that adding a key failed, and why.
-func (a *Acts) keyNotAdded(ctx context.Context, by Actor, once *control.Once, outcome audit.Outcome, cause error) error {
+func (a *Acts) keyNotAdded(ctx context.Context, by Actor, once *control.Once, entry audit.Receipt, outcome audit.Outcome, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	away := keysAwayOf(cause)
@@ -146,5 +146,5 @@ func (a *Acts) keyNotAdded(ctx context.Context, by Actor, once *control.Once, ou
 	if away.passing {
 		hint = "look before trying again: bronzeward digest-keys list"
 	}
-	return fmt.Errorf("%w: %w", refusal(codes.Unavailable, outcome.EntryID, "BW-DIGEST-002", message, hint), cause)
+	return fmt.Errorf("%w: %w", refusal(codes.Unavailable, entry, "BW-DIGEST-002", message, hint), cause)
 }

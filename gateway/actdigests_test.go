@@ -131,7 +131,7 @@ func TestADigestKeyIsWrittenDownAddedAndAccountedFor(t *testing.T) {
 	if !errors.As(err, &refused) || refused.status != codes.Unavailable || refused.code != "BW-DIGEST-002" || !strings.Contains(refused.message, "OpenBao is sealed (sealed)") {
 		t.Fatalf("sealed: %v", err)
 	}
-	if said := outcomes(refused.id.String()); len(said) != 1 || said[0] != "failed sealed adding a digest key failed: OpenBao is sealed (sealed)" {
+	if said := outcomes(refused.entry.ID.String()); len(said) != 1 || said[0] != "failed sealed adding a digest key failed: OpenBao is sealed (sealed)" {
 		t.Errorf("outcomes %q", said)
 	}
 	// What a next try meets all the same says so.

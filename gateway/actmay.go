@@ -42,7 +42,7 @@ func (a *Acts) May(ctx context.Context, by Actor, name, subject string) error {
 			return nil
 		}
 		e := actEntry(by, f, &d)
-		id, err := a.write(ctx, e, snap)
+		receipt, err := a.write(ctx, e, snap)
 		var stale *audit.StaleError
 		if errors.As(err, &stale) {
 			if _, err := a.Store.Refresh(ctx, stale.Current); err != nil {
@@ -53,7 +53,7 @@ func (a *Acts) May(ctx context.Context, by Actor, name, subject string) error {
 		if err != nil {
 			return err
 		}
-		return &DeniedAct{Decision: d, EntryID: id}
+		return &DeniedAct{Decision: d, Receipt: receipt}
 	}
 	return nil // it keeps moving: the act itself is judged under the lock
 }
@@ -71,7 +71,7 @@ func (a *Acts) Continue(ctx context.Context, by Actor, name, subject string) err
 			return nil
 		}
 		e := actEntry(by, f, &d)
-		id, err := a.write(ctx, e, snap)
+		receipt, err := a.write(ctx, e, snap)
 		var stale *audit.StaleError
 		if errors.As(err, &stale) {
 			continue // authority moved: judged again
@@ -79,7 +79,7 @@ func (a *Acts) Continue(ctx context.Context, by Actor, name, subject string) err
 		if err != nil {
 			return err
 		}
-		return &DeniedAct{Decision: d, EntryID: id}
+		return &DeniedAct{Decision: d, Receipt: receipt}
 	}
 	return fmt.Errorf("%w: %w", control.ErrUnavailable, errMoving)
 }

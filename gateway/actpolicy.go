@@ -12,7 +12,8 @@ import (
 	"bronzeward/policy"
 )
 
-// Activate saves a bundle and makes it live. It must have passed policy.Trial.
+// Activate saves a bundle and makes it live. It must have passed policy.Trial. *NotAnchoredError says
+// that it is live all the same.
 func (a *Acts) Activate(ctx context.Context, by Actor, b *policy.Bundle) (audit.Receipt, error) {
 	snap, err := a.Store.Refresh(ctx, 0)
 	if err != nil {
@@ -39,7 +40,7 @@ func (a *Acts) Activate(ctx context.Context, by Actor, b *policy.Bundle) (audit.
 		return audit.Receipt{}, err
 	}
 	receipt, err := a.Store.ActivateBundle(ctx, b.Revision(), 0, activate)
-	return receipt, a.denied(ctx, err, said)
+	return receipt, a.anchored(ctx, said, a.denied(ctx, err, said))
 }
 
 // ErrLockOut means that a law would shut out whoever brings it, and was not made live.
@@ -76,6 +77,9 @@ func (a *Acts) ActivateWatched(ctx context.Context, b *policy.Bundle) error {
 	if _, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), act()); err != nil {
 		return err
 	}
-	_, err := a.Store.ActivateBundle(ctx, b.Revision(), 0, act())
-	return err
+	receipt, err := a.Store.ActivateBundle(ctx, b.Revision(), 0, act())
+	if err != nil {
+		return err
+	}
+	return a.forwardAnchor(ctx, receipt)
 }

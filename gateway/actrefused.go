@@ -40,9 +40,9 @@ const mostClass = 64
 func (a *Acts) refusedAct(ctx context.Context, by Actor, name, subject string, status codes.Code, code, message string, cause error, hints ...string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	id, err := a.recorded(ctx, by, name, subject, policy.Deny(code, message, ""), audit.Refused)
+	receipt, err := a.recorded(ctx, by, name, subject, policy.Deny(code, message, ""), audit.Refused)
 	if err != nil {
 		return fmt.Errorf("%w: %w", control.ErrUnavailable, errors.Join(err, cause))
 	}
-	return fmt.Errorf("%w: %w", refusal(status, id, code, message, hints...), cause)
+	return fmt.Errorf("%w: %w", refusal(status, receipt, code, message, hints...), cause)
 }

@@ -67,10 +67,12 @@ type Acts struct {
 	CertificateLifetime time.Duration
 	// DigestKeys adds digest keys; null where they do not grow.
 	DigestKeys DigestKeys
+	// Anchor is told of revocations and activations before they are answered; null where there is none.
+	Anchor Anchor
 	// Instance names this process in entries.
 	Instance string
-	// Told is told which entry an act left, once it is durable; null when nobody asks.
-	Told func(ctx context.Context, entry uuid.UUID)
+	// Told is told the receipt of the entry an act left, once it is durable; null when nobody asks.
+	Told func(ctx context.Context, entry audit.Receipt)
 }
 
 // Actor is who acts, and from where.
@@ -79,20 +81,20 @@ type Actor = identity.Actor
 // DeniedAct says that the law refused an act. The refusal is in the book.
 type DeniedAct struct {
 	Decision policy.Decision
-	EntryID  uuid.UUID
+	Receipt  audit.Receipt
 }
 
 // Error reads like a denied call.
-func (d *DeniedAct) Error() string { return denialText(d.EntryID, d.Decision) }
+func (d *DeniedAct) Error() string { return denialText(d.Receipt.ID, d.Decision) }
 
-// Denial gives the decision and the id of its entry.
-func (d *DeniedAct) Denial() (policy.Decision, uuid.UUID) { return d.Decision, d.EntryID }
+// Denial gives the decision and the receipt of its entry.
+func (d *DeniedAct) Denial() (policy.Decision, audit.Receipt) { return d.Decision, d.Receipt }
 
-// said is what the law said in an act's transaction, by entry, and the entry it made last:
-// a transaction that lost a race is run again.
+// said is what the law said in an act's transaction, by entry, and the receipts of the entries
+// that became durable: a transaction that lost a race is run again.
 type said struct {
 	byEntry map[uuid.UUID]policy.Decision
-	last    uuid.UUID
+	wrote   []audit.Receipt
 }
 
 // act prepares one act: the law is brought to the live revision first, and judges inside
@@ -120,7 +122,8 @@ func (a *Acts) actBesides(ctx context.Context, by Actor, name, subject, first st
 	caller := actorFacts(by)
 	who := personOf(by.Caller)
 	return control.Act{
-		By: who,
+		By:    who,
+		Wrote: func(entries []audit.Receipt) { answers.wrote = entries },
 		Entry: func(st control.Stamp) audit.Entry {
 			caller.Revoked = st.CallerRevoked
 			f := &policy.Act{Version: policy.FactsVersion, Act: name, Caller: caller, Subject: subject, Now: st.Now}
@@ -135,7 +138,7 @@ func (a *Acts) actBesides(ctx context.Context, by Actor, name, subject, first st
 			if more.entry != nil {
 				more.entry(&e)
 			}
-			answers.byEntry[e.ID], answers.last = d, e.ID
+			answers.byEntry[e.ID] = d
 			return e
 		},
 	}, answers, nil
@@ -225,9 +228,9 @@ func (a *Acts) denied(ctx context.Context, err error, answers *said) error {
 	var refused *control.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return &DeniedAct{Decision: answers.byEntry[refused.EntryID], EntryID: refused.EntryID}
-	case err == nil && a.Told != nil:
-		a.Told(ctx, answers.last)
+		return &DeniedAct{Decision: answers.byEntry[refused.Receipt.ID], Receipt: refused.Receipt}
+	case err == nil && a.Told != nil && len(answers.wrote) > 0:
+		a.Told(ctx, answers.wrote[len(answers.wrote)-1])
 	}
 	return err
 }

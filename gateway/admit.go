@@ -67,12 +67,12 @@ func (c *call) apply() error {
 		}
 		c.g.metrics.rounds.Observe(float64(round))
 		c.note(slog.Int("approvals_required", judged.decision.Approvals.Required))
-		c.decided = append(c.decided, admission.Receipt.ID)
+		c.decided = append(c.decided, admission.Receipt)
 		c.g.countDecision(judged.entry)
 		c.change = admission.Change
 		if !judged.decision.Allow || c.captures() {
 			look.close()
-			return c.refusedApply(admission.Receipt.ID, judged)
+			return c.refusedApply(admission.Receipt, judged)
 		}
 		// 7 to 9: sent once, read back, written down. From here on the caller's going
 		// away changes nothing: the sending is detached, and Stop waits for it.
@@ -105,8 +105,8 @@ func (c *call) refusedEarly(t *target) (bool, error) {
 		// Authority moved to the caller's favour between the two; the next step judges again.
 		return false, nil
 	}
-	c.decided = append(c.decided, v.id)
-	return true, denial(v.id, v.decision)
+	c.decided = append(c.decided, v.receipt)
+	return true, denial(v.receipt, v.decision)
 }
 
 // look is what was read from the machine, on the connection that will carry the apply.

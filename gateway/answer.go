@@ -17,7 +17,8 @@ import (
 )
 
 // answerApply answers talosctl once the attempt's new state is durable.
-func (c *call) answerApply(t *target, l *look, d policy.Decision, a *control.Attempt, closing control.Closing, answer upstream.Answer) error {
+func (c *call) answerApply(t *target, l *look, d policy.Decision, adm control.Admission, closing control.Closing, answer upstream.Answer) error {
+	a := adm.Attempt
 	switch closing.To {
 	case control.StateCompleted:
 		if answer.Got && answer.Code == codes.OK {
@@ -27,13 +28,13 @@ func (c *call) answerApply(t *target, l *look, d policy.Decision, a *control.Att
 	case control.StateRejected:
 		return c.nodeRefusal(l, d, answer)
 	case control.StateNotSent:
-		return refusal(codes.Unavailable, a.EntryID, "BW-ATTEMPT-003", closing.Reason, sentNothing)
+		return refusal(codes.Unavailable, adm.Receipt, "BW-ATTEMPT-003", closing.Reason, sentNothing)
 	default:
 		code := codes.DeadlineExceeded
 		if answer.Got {
 			code = codes.Aborted
 		}
-		return refusal(code, a.EntryID, "BW-ATTEMPT-004",
+		return refusal(code, adm.Receipt, "BW-ATTEMPT-004",
 			fmt.Sprintf("attempt %s is unresolved: %s", a.ID, closing.Reason),
 			"the machine is held; it is observed, and the attempt completes if the configuration shows up",
 			"bronzeward attempts show "+a.ID.String())

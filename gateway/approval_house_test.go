@@ -87,7 +87,7 @@ func (h *house) actor(t testing.TB, subject string) Actor {
 func (h *house) acts() *Acts {
 	return &Acts{
 		Store: h.store, Judge: h.gw.judge, Upstream: h.upstream, Digester: h.gw.digester,
-		Gate: h.gw, Book: h.book, Instance: "gw-1",
+		Gate: h.gw, Book: h.book, Instance: "gw-1", Told: h.receipts.wrote,
 	}
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"io"
 	"log/slog"
@@ -21,15 +22,21 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"bronzeward/audit"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
 	"bronzeward/gateway/identity"
 	"bronzeward/policy"
 )
 
-// DecisionTrailer carries the decision's id to the caller, on allowed calls too, and
-// to the node, so that node logs can be joined with the book.
-const DecisionTrailer = "bronzeward-decision"
+const (
+	// DecisionTrailer carries the decision's id to the caller, on allowed calls too, and
+	// to the node, so that node logs can be joined with the book.
+	DecisionTrailer = "bronzeward-decision"
+	// LeafTrailer carries the leaf hash of each decision's entry, in hexadecimal digits and in
+	// the order of DecisionTrailer: with it a caller can hold the book to what was written down.
+	LeafTrailer = "bronzeward-leaf"
+)
 
 // defaultReceiveWithin bounds how long a caller may take to send its one message: 32 MiB
 // at half a megabyte a second, with room.
@@ -64,7 +71,8 @@ type call struct {
 
 	hostname bool // true when the caller used `nodes`: answers carry the node's name
 
-	decided []uuid.UUID
+	// decided are the receipts of what was decided, one for each target, in their order.
+	decided []audit.Receipt
 	// detached is true once the call ends by its own outcome and no longer with its caller.
 	detached bool
 
@@ -86,14 +94,14 @@ func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 			// A fault of ours in one call ends that call, and no other. What it had
 			// committed stands: an open attempt is settled like that of a dead owner.
 			c.notePanic(p)
-			err = unavailable(uuid.Nil, "BW-GATEWAY-002", "the gateway failed inside this call; its log says where")
+			err = unavailable(audit.Receipt{}, "BW-GATEWAY-002", "the gateway failed inside this call; its log says where")
 		}
 		err = c.finish(err)
 	}()
 
 	if !g.perAddress.allow(addressKey(c.address)) {
 		g.metrics.limited.WithLabelValues("address").Inc()
-		return refusal(codes.ResourceExhausted, uuid.Nil, "BW-LIMIT-001",
+		return refusal(codes.ResourceExhausted, audit.Receipt{}, "BW-LIMIT-001",
 			"too many calls from this address; wait a second and try again")
 	}
 	if err := c.identify(); err != nil {
@@ -101,7 +109,7 @@ func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 	}
 	ctx, bodies, leave, err := g.sessions.enter(c.ctx, c.caller, c.trusted())
 	if errors.Is(err, errStopping) {
-		return refusal(codes.Unavailable, uuid.Nil, "BW-GATEWAY-001", errStopping.Error())
+		return refusal(codes.Unavailable, audit.Receipt{}, "BW-GATEWAY-001", errStopping.Error())
 	}
 	if err != nil {
 		return c.limited("streams", err.Error())
@@ -168,18 +176,18 @@ func (c *call) identify() error {
 	}
 	c.note(slog.String("refused", string(refused.Class)), slog.Any("cause", errors.Unwrap(err)))
 	code := credentialCode(refused.Class)
-	id, bookErr := c.g.bookStranger(c, code, string(refused.Class), refused.Message)
+	receipt, bookErr := c.g.bookStranger(c, code, string(refused.Class), refused.Message)
 	if bookErr != nil {
-		return unavailable(uuid.Nil, "BW-BOOK-001", "the refusal could not be written down")
+		return unavailable(audit.Receipt{}, "BW-BOOK-001", "the refusal could not be written down")
 	}
-	c.decided = append(c.decided, id)
+	c.decided = append(c.decided, receipt)
 	switch {
 	case refused.Class.Unavailable():
-		return unavailable(id, code, refused.Message)
+		return unavailable(receipt, code, refused.Message)
 	case refused.Class.Denied():
-		return denial(id, policy.Deny(code, refused.Message, ""))
+		return denial(receipt, policy.Deny(code, refused.Message, ""))
 	}
-	return refusal(codes.Unauthenticated, id, code, string(refused.Class)+": "+refused.Message, refused.Class.LogIn())
+	return refusal(codes.Unauthenticated, receipt, code, string(refused.Class)+": "+refused.Message, refused.Class.LogIn())
 }
 
 // credentialCode is the code of a refused credential.
@@ -336,13 +344,13 @@ func (c *call) note(attrs ...slog.Attr) {
 	c.attrs = append(c.attrs, attrs...)
 }
 
-// finish prints the call's one log line, counts it and hands its decisions' ids to the caller.
+// finish prints the call's one log line, counts it and hands its decisions' receipts to the caller.
 func (c *call) finish(err error) error {
 	if cause := context.Cause(c.ctx); cause != nil && err != nil && !c.detached {
 		err = c.endedBy(cause, err)
 	}
-	for _, id := range c.decided {
-		c.stream.SetTrailer(metadata.Pairs(DecisionTrailer, id.String()))
+	for _, r := range c.decided {
+		c.stream.SetTrailer(metadata.Pairs(DecisionTrailer, r.ID.String(), LeafTrailer, hex.EncodeToString(r.Leaf[:])))
 	}
 	code := status.Code(err)
 	c.g.metrics.calls.WithLabelValues(string(c.method.Class), code.String()).Inc()
@@ -353,7 +361,7 @@ func (c *call) finish(err error) error {
 		slog.Duration("took", time.Since(c.started)),
 	}, c.attrs...)
 	if len(c.decided) > 0 {
-		attrs = append(attrs, slog.String("decision", c.decided[0].String()))
+		attrs = append(attrs, slog.String("decision", c.decided[0].ID.String()))
 	}
 	level := slog.LevelInfo
 	if code == codes.Unavailable || code == codes.Internal || code == codes.DeadlineExceeded {
@@ -365,21 +373,21 @@ func (c *call) finish(err error) error {
 
 // endedBy words the end of a call that we ended ourselves.
 func (c *call) endedBy(cause, err error) error {
-	id := uuid.Nil
+	var entry audit.Receipt
 	if len(c.decided) > 0 {
-		id = c.decided[0]
+		entry = c.decided[0]
 	}
 	switch {
 	case errors.Is(cause, errProofEnded):
-		return refusal(codes.Unauthenticated, id, "BW-CREDENTIAL-004", errProofEnded.Error())
+		return refusal(codes.Unauthenticated, entry, "BW-CREDENTIAL-004", errProofEnded.Error())
 	case errors.Is(cause, errUntrusted):
-		return refusal(codes.Unauthenticated, id, "BW-CREDENTIAL-004", errUntrusted.Error())
+		return refusal(codes.Unauthenticated, entry, "BW-CREDENTIAL-004", errUntrusted.Error())
 	case errors.Is(cause, errRevoked):
-		return denial(id, policy.Deny("BW-IDENTITY-001", errRevoked.Error(), ""))
+		return denial(entry, policy.Deny("BW-IDENTITY-001", errRevoked.Error(), ""))
 	case errors.Is(cause, errUnconfirmed):
-		return refusal(codes.Unavailable, id, "BW-AUTHORITY-001", errUnconfirmed.Error())
+		return refusal(codes.Unavailable, entry, "BW-AUTHORITY-001", errUnconfirmed.Error())
 	case errors.Is(cause, errStopping):
-		return refusal(codes.Unavailable, id, "BW-GATEWAY-001", errStopping.Error())
+		return refusal(codes.Unavailable, entry, "BW-GATEWAY-001", errStopping.Error())
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func (h *house) with(t testing.TB, conf *tls.Config, options ...grpc.DialOption)
 	t.Helper()
 	conf.RootCAs, conf.ServerName = sharedPKI(t).server.Pool(), "127.0.0.1"
 	conn := must(grpc.NewClient("passthrough:///"+h.endpoint, append([]grpc.DialOption{
-		grpc.WithTransportCredentials(credentials.NewTLS(conf)), grpc.WithNoProxy(),
+		grpc.WithTransportCredentials(credentials.NewTLS(conf)), grpc.WithNoProxy(), h.listening(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)),
 	}, options...)...))(t)
 	t.Cleanup(func() { _ = conn.Close() })

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"bronzeward/audit"
 	"bronzeward/policy"
 )
 
@@ -21,29 +22,31 @@ const maxHints = 3
 
 // denial is a policy's refusal: PermissionDenied, with the first reason, how many more
 // there are, and what would make it pass.
-func denial(id uuid.UUID, d policy.Decision) error { return &deniedError{id: id, decision: d} }
+func denial(entry audit.Receipt, d policy.Decision) error {
+	return &deniedError{entry: entry, decision: d}
+}
 
 // deniedError is a denial with all that was said, for the door that shows more than a line.
 type deniedError struct {
-	id       uuid.UUID
+	entry    audit.Receipt
 	decision policy.Decision
 }
 
 // Error is what a denied person reads.
-func (e *deniedError) Error() string { return denialText(e.id, e.decision) }
+func (e *deniedError) Error() string { return denialText(e.entry.ID, e.decision) }
 
 // GRPCStatus makes it the status talosctl gets.
 func (e *deniedError) GRPCStatus() *status.Status {
 	return status.New(codes.PermissionDenied, e.Error())
 }
 
-// Denial gives the decision and the id of its entry.
-func (e *deniedError) Denial() (policy.Decision, uuid.UUID) { return e.decision, e.id }
+// Denial gives the decision and the receipt of its entry.
+func (e *deniedError) Denial() (policy.Decision, audit.Receipt) { return e.decision, e.entry }
 
 // refusedError is a refusal that is no policy's verdict.
 type refusedError struct {
 	status  codes.Code
-	id      uuid.UUID
+	entry   audit.Receipt
 	code    string
 	message string
 	hints   []string
@@ -53,8 +56,8 @@ type refusedError struct {
 // Error is what the refused caller reads.
 func (e *refusedError) Error() string {
 	first := fmt.Sprintf("REFUSED %s: %s", e.code, oneLine(e.message))
-	if e.id != uuid.Nil {
-		first += fmt.Sprintf(" (decision %s)", e.id)
+	if e.entry.ID != uuid.Nil {
+		first += fmt.Sprintf(" (decision %s)", e.entry.ID)
 	}
 	lines := []string{first}
 	for _, h := range e.hints {
@@ -68,9 +71,9 @@ func (e *refusedError) Error() string {
 // GRPCStatus makes it the status talosctl gets.
 func (e *refusedError) GRPCStatus() *status.Status { return status.New(e.status, e.Error()) }
 
-// Refusal gives its parts; id is zero when it has no entry.
-func (e *refusedError) Refusal() (c codes.Code, id uuid.UUID, code, message string, hints []string) {
-	return e.status, e.id, e.code, e.message, e.hints
+// Refusal gives its parts; the receipt is zero when it has no entry.
+func (e *refusedError) Refusal() (c codes.Code, entry audit.Receipt, code, message string, hints []string) {
+	return e.status, e.entry, e.code, e.message, e.hints
 }
 
 // denialText is what a denied person reads, of a call or of an act.
@@ -101,16 +104,16 @@ func denialText(id uuid.UUID, d policy.Decision) string {
 
 // refusal is everything that is no policy's verdict: a bad credential, a malformed
 // request, an outage. code tells them apart; policy's PermissionDenied is never used.
-func refusal(code codes.Code, id uuid.UUID, reasonCode, message string, hints ...string) error {
-	return &refusedError{status: code, id: id, code: reasonCode, message: message, hints: hints}
+func refusal(code codes.Code, entry audit.Receipt, reasonCode, message string, hints ...string) error {
+	return &refusedError{status: code, entry: entry, code: reasonCode, message: message, hints: hints}
 }
 
 // sentNothing is the hint of an outage of ours.
 const sentNothing = "nothing was sent to the machine; try again"
 
 // unavailable says that we, not the caller, are the reason: nothing was forwarded.
-func unavailable(id uuid.UUID, reasonCode, message string) error {
-	return refusal(codes.Unavailable, id, reasonCode, message, sentNothing)
+func unavailable(entry audit.Receipt, reasonCode, message string) error {
+	return refusal(codes.Unavailable, entry, reasonCode, message, sentNothing)
 }
 
 // cut shortens a text to at most so many bytes, never inside a character.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"bronzeward/audit"
 	"bronzeward/policy"
 )
 
@@ -56,7 +57,7 @@ try: talosctl apply-config --mode=no-reboot …`},
 try: e f`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			st := status.Convert(denial(someID, row.d))
+			st := status.Convert(denial(audit.Receipt{ID: someID}, row.d))
 			if st.Code() != codes.PermissionDenied {
 				t.Errorf("code is %v", st.Code())
 			}
@@ -91,9 +92,9 @@ func TestRefusalTexts(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"an outage", unavailable(someID, "BW-BOOK-001", "the decision could not be written down"), "REFUSED BW-BOOK-001: the decision could not be written down (decision 0192f000-0000-7000-8000-000000000001)\nnothing was sent to the machine; try again"},
-		{"without an entry", refusal(codes.ResourceExhausted, uuid.Nil, "BW-LIMIT-001", "too many calls"), "REFUSED BW-LIMIT-001: too many calls"},
-		{"hints beyond three are left out, empty ones too", refusal(codes.Aborted, uuid.Nil, "BW-X", "m", "", "1", "2\n", "3", "4"), "REFUSED BW-X: m\n1\n2\n3"},
+		{"an outage", unavailable(audit.Receipt{ID: someID}, "BW-BOOK-001", "the decision could not be written down"), "REFUSED BW-BOOK-001: the decision could not be written down (decision 0192f000-0000-7000-8000-000000000001)\nnothing was sent to the machine; try again"},
+		{"without an entry", refusal(codes.ResourceExhausted, audit.Receipt{}, "BW-LIMIT-001", "too many calls"), "REFUSED BW-LIMIT-001: too many calls"},
+		{"hints beyond three are left out, empty ones too", refusal(codes.Aborted, audit.Receipt{}, "BW-X", "m", "", "1", "2\n", "3", "4"), "REFUSED BW-X: m\n1\n2\n3"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := status.Convert(row.err).Message()

@@ -39,7 +39,7 @@ func (c *call) forward(ctx context.Context, v verdict, sink func(*nodeAnswer) er
 	if upstream.OurCredential(err) {
 		c.note(slog.Any("evidence", err))
 		code, message := unreadable(v.target.machine.Name, "reached", err)
-		return unavailable(v.id, code, message)
+		return unavailable(v.receipt, code, message)
 	}
 	if err != nil {
 		return unreached(v.target.machine.Name, err)
@@ -50,7 +50,7 @@ func (c *call) forward(ctx context.Context, v verdict, sink func(*nodeAnswer) er
 			err = unreached(v.target.machine.Name, err)
 		}
 	}()
-	ctx = metadata.NewOutgoingContext(ctx, upstream.OutgoingMetadata(v.decision.UpstreamRoles, v.id.String()))
+	ctx = metadata.NewOutgoingContext(ctx, upstream.OutgoingMetadata(v.decision.UpstreamRoles, v.receipt.ID.String()))
 	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, c.name, grpc.ForceCodecV2(rawCodec{}), grpc.Peer(&node),
 		grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage))
 	if err != nil {
@@ -202,7 +202,7 @@ func (c *call) outcome(v verdict, err error, sent int64, took time.Duration) {
 		message = oneLine(own.said.Message())
 	}
 	c.keepOutcome(audit.Outcome{
-		ID: newID(), EntryID: v.id, Kind: audit.OutcomeAnswered, Code: status.Code(err).String(),
+		ID: newID(), EntryID: v.receipt.ID, Kind: audit.OutcomeAnswered, Code: status.Code(err).String(),
 		Message: message, BytesOut: sent, Duration: took, Instance: c.g.instance,
 	})
 }

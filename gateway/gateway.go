@@ -87,8 +87,10 @@ type Config struct {
 	VerifyDeadline time.Duration
 	// ReceiveWithin is how long a caller may take to send its one message; default 90 s.
 	ReceiveWithin time.Duration
-	Registry      prometheus.Registerer
-	Logger        *slog.Logger
+	// Tree is what this replica knows of the tree over the book, for Ready; null where it is not sequenced.
+	Tree     *BookTree
+	Registry prometheus.Registerer
+	Logger   *slog.Logger
 }
 
 // Validate names everything that is missing.
@@ -147,6 +149,7 @@ type Gateway struct {
 	proxySources []netip.Prefix
 	perCaller    *buckets
 	metrics      *Metrics
+	tree         *BookTree // null in some tests
 	log          *slog.Logger
 
 	reader *facts.Reader
@@ -165,7 +168,7 @@ func New(cfg Config) (*Gateway, error) {
 	limits := cfg.Limits.withDefaults()
 	g := &Gateway{
 		identity: cfg.Identity, judge: cfg.Judge, store: cfg.Store, book: cfg.Book,
-		upstream: cfg.Upstream, digester: cfg.Digester, instance: cfg.Instance,
+		upstream: cfg.Upstream, digester: cfg.Digester, instance: cfg.Instance, tree: cfg.Tree,
 		sealer: cfg.Sealer, changes: cfg.Changes.withDefaults(),
 		transportDeadline: orDefault(cfg.TransportDeadline, 30*time.Second),
 		verifyDeadline:    orDefault(cfg.VerifyDeadline, 10*time.Second),

@@ -40,6 +40,7 @@ type house struct {
 	endpoint string
 	logs     *lockedBuffer
 	stopped  chan struct{}
+	receipts receipts
 }
 
 // setup is what a test may ask for.
@@ -71,6 +72,7 @@ func newHouse(t testing.TB, change func(*setup)) *house {
 	server := s.server.Server(t)
 	h.db = must(faults.OpenDatabase(context.Background(), server.DSN(name, "postgres")))(t)
 	t.Cleanup(h.db.Close)
+	t.Cleanup(func() { h.holdsThem(t) })
 	dsn := server.DSN(name, asGateway)
 	if s.proxied {
 		h.proxy = must(faults.NewProxy(server.Socket(), server.Port()))(t)

@@ -15,6 +15,7 @@ import (
 	"bronzeward/audit"
 	"bronzeward/fixtures/gatewaypki"
 	"bronzeward/fixtures/idp"
+	"bronzeward/fixtures/openbao/baotest"
 	"bronzeward/fixtures/oracle"
 	"bronzeward/fixtures/postgres/pgtest"
 	"bronzeward/fixtures/talospki"
@@ -28,7 +29,7 @@ var shared17 pgtest.Shared
 
 func TestMain(m *testing.M) {
 	shared17.Config.Settings = map[string]string{"max_connections": "300"}
-	os.Exit(shared17.Main(m))
+	os.Exit(shared17.Main(baotest.Around(m)))
 }
 
 const (

@@ -48,18 +48,18 @@ func (c *call) mutate() error {
 		}
 	}
 	c.g.countDecision(e)
-	c.decided = append(c.decided, admission.Receipt.ID)
+	c.decided = append(c.decided, admission.Receipt)
 	if !d.Allow {
-		return denial(admission.Receipt.ID, d)
+		return denial(admission.Receipt, d)
 	}
 	// A crash between here and the outcome leaves an entry without one: what became of
 	// the call is unknown, and is shown as such.
-	v := verdict{target: t, decision: d, id: admission.Receipt.ID}
+	v := verdict{target: t, decision: d, receipt: admission.Receipt}
 	var sent int64
 	began := time.Now()
 	err := c.forward(c.ctx, v, func(answer *nodeAnswer) error { return c.pass(t, answer, &sent) })
 	o := audit.Outcome{
-		ID: newID(), EntryID: v.id, Kind: audit.OutcomeAnswered, Code: status.Code(err).String(),
+		ID: newID(), EntryID: v.receipt.ID, Kind: audit.OutcomeAnswered, Code: status.Code(err).String(),
 		BytesOut: sent, Duration: time.Since(began), Instance: c.g.instance,
 	}
 	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled {

@@ -82,8 +82,8 @@ func (c *call) deniedAct(t *target) error {
 		if err != nil {
 			return c.notWritten(e.ID, err)
 		}
-		c.decided = append(c.decided, receipt.ID)
-		return denial(receipt.ID, d)
+		c.decided = append(c.decided, receipt)
+		return denial(receipt, d)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/siderolabs/talos/pkg/machinery/api/machine"
 
+	"bronzeward/audit"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
 	"bronzeward/gateway/identity"
@@ -25,27 +26,27 @@ const applyMethod = "/machine.MachineService/ApplyConfiguration"
 
 // Propose captures a change without talosctl: judged like an apply of these bytes, and never
 // sent. When the very same change is live already it is that one, and created is false.
-// entry is the decision about this proposal.
-func (g *Gateway) Propose(ctx context.Context, by identity.Actor, s control.Submission, once *control.Once) (_ control.Change, created bool, entry uuid.UUID, err error) {
+// entry is the receipt of the decision about this proposal.
+func (g *Gateway) Propose(ctx context.Context, by identity.Actor, s control.Submission, once *control.Once) (_ control.Change, created bool, entry audit.Receipt, err error) {
 	m, err := g.store.GetMachine(ctx, s.Machine)
 	if err != nil {
-		return control.Change{}, false, uuid.Nil, err
+		return control.Change{}, false, audit.Receipt{}, err
 	}
 	if s.Mode != "no-reboot" {
-		return control.Change{}, false, uuid.Nil, fmt.Errorf("%w: mode %q: only no-reboot is forwarded", control.ErrInvalid, printable(s.Mode))
+		return control.Change{}, false, audit.Receipt{}, fmt.Errorf("%w: mode %q: only no-reboot is forwarded", control.ErrInvalid, printable(s.Mode))
 	}
 	if err := g.repeated(ctx, by, once); err != nil {
-		return control.Change{}, false, uuid.Nil, err
+		return control.Change{}, false, audit.Receipt{}, err
 	}
 	c, err := g.applyFrom(ctx, by, &m, s.Text, &asAct{name: ActChangesSubmit, subject: m.Name, set: s.Set, once: once})
 	if err != nil {
-		return control.Change{}, false, uuid.Nil, err
+		return control.Change{}, false, audit.Receipt{}, err
 	}
 	if c.change == nil || len(c.decided) == 0 {
-		return control.Change{}, false, uuid.Nil, errors.New("the proposal was neither captured nor refused")
+		return control.Change{}, false, audit.Receipt{}, errors.New("the proposal was neither captured nor refused")
 	}
 	entry = c.decided[len(c.decided)-1]
-	return *c.change, c.change.EntryID == entry, entry, nil
+	return *c.change, c.change.EntryID == entry.ID, entry, nil
 }
 
 // ApplyChange sends the sealed bytes of an approved change, the way every apply goes: judged,
@@ -71,7 +72,7 @@ func (g *Gateway) ApplyChange(ctx context.Context, by identity.Actor, id control
 	if readErr != nil {
 		return control.Applied{}, readErr
 	}
-	out := control.Applied{Attempt: attempt}
+	out := control.Applied{Attempt: attempt, Receipt: c.decided[len(c.decided)-1]}
 	if err != nil {
 		out.Message = status.Convert(err).Message()
 		return out, nil
@@ -135,10 +136,10 @@ func (c *call) stillLive() error {
 func (g *Gateway) applyFrom(ctx context.Context, by identity.Actor, m *control.Machine, text []byte, act *asAct) (_ *call, err error) {
 	ctx, _, leave, err := g.sessions.enter(ctx, by.Caller, nil)
 	if errors.Is(err, errStopping) {
-		return nil, refusal(codes.Unavailable, uuid.Nil, "BW-GATEWAY-001", errStopping.Error())
+		return nil, refusal(codes.Unavailable, audit.Receipt{}, "BW-GATEWAY-001", errStopping.Error())
 	}
 	if err != nil {
-		return nil, refusal(codes.ResourceExhausted, uuid.Nil, "BW-LIMIT-002", err.Error())
+		return nil, refusal(codes.ResourceExhausted, audit.Receipt{}, "BW-LIMIT-002", err.Error())
 	}
 	defer leave()
 	c := g.newOwnCall(ctx, by, act)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 
+	"bronzeward/audit"
 	"bronzeward/gateway/control"
 	"bronzeward/policy"
 )
@@ -60,21 +61,21 @@ type told struct {
 // tell takes an act's error apart, whatever kind it is of.
 func tell(err error) told {
 	var denied interface {
-		Denial() (policy.Decision, uuid.UUID)
+		Denial() (policy.Decision, audit.Receipt)
 	}
 	var refused interface {
-		Refusal() (codes.Code, uuid.UUID, string, string, []string)
+		Refusal() (codes.Code, audit.Receipt, string, string, []string)
 	}
 	var change *control.ChangeError
 	switch {
 	case err == nil:
 		return told{}
 	case errors.As(err, &denied):
-		d, id := denied.Denial()
-		return told{code: d.Denials()[0].Code, text: err.Error(), grpc: codes.PermissionDenied, entry: id}
+		d, entry := denied.Denial()
+		return told{code: d.Denials()[0].Code, text: err.Error(), grpc: codes.PermissionDenied, entry: entry.ID}
 	case errors.As(err, &refused):
-		c, id, code, _, _ := refused.Refusal()
-		return told{code: code, text: err.Error(), grpc: c, entry: id}
+		c, entry, code, _, _ := refused.Refusal()
+		return told{code: code, text: err.Error(), grpc: c, entry: entry.ID}
 	case errors.As(err, &change):
 		return told{code: change.Code, text: change.Message, grpc: codes.FailedPrecondition}
 	}

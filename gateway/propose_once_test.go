@@ -23,7 +23,7 @@ func (h *house) replayed(t testing.TB, err error, ref uuid.UUID) {
 	if before.Ref != ref {
 		t.Errorf("it is answered with %s, want %s", before.Ref, ref)
 	}
-	if n := h.count(t, "select count(*) from audit.entries where id = $1 and kind = 'http' and verdict = 'allow'", before.EntryID); n != 1 {
+	if n := h.count(t, "select count(*) from audit.entries where id = $1 and kind = 'http' and verdict = 'allow'", before.Receipt.ID); n != 1 {
 		t.Errorf("the repetition has %d entries", n)
 	}
 }

@@ -28,7 +28,7 @@ var errMoving = errors.New("authority or the machine kept changing while this ca
 type verdict struct {
 	target   *target
 	decision policy.Decision
-	id       uuid.UUID
+	receipt  audit.Receipt
 	// seen is who answered when the machine had to be identified first; nil otherwise.
 	seen *upstream.Evidence
 	// ours is what is answered when the refusal is no policy's verdict; nil otherwise.
@@ -40,7 +40,7 @@ func (v verdict) refusal() error {
 	if v.ours != nil {
 		return v.ours
 	}
-	return denial(v.id, v.decision)
+	return denial(v.receipt, v.decision)
 }
 
 // read is the way of every call that changes nothing: one Decision for each target,
@@ -59,7 +59,7 @@ func (c *call) read() error {
 		return c.notWritten(uuid.Nil, err)
 	}
 	for _, v := range verdicts {
-		c.decided = append(c.decided, v.id)
+		c.decided = append(c.decided, v.receipt)
 	}
 	if len(verdicts) == 1 {
 		return c.readOne(verdicts[0])
@@ -104,9 +104,9 @@ func (c *call) decide(ctx context.Context, t *target, phase string) (verdict, er
 		}
 		c.g.countDecision(e)
 		if ours != nil {
-			ours.id = receipt.ID
+			ours.entry = receipt
 		}
-		return verdict{target: t, decision: d, id: receipt.ID, seen: seen, ours: ours}, nil
+		return verdict{target: t, decision: d, receipt: receipt, seen: seen, ours: ours}, nil
 	}
 	return verdict{}, errMoving
 }
@@ -167,16 +167,16 @@ func (g *Gateway) write(ctx context.Context, e audit.Entry) (audit.Receipt, erro
 
 // bookStranger writes the refusal of a caller nobody proved: one entry per address,
 // class and second, with a count.
-func (g *Gateway) bookStranger(c *call, code, class, message string) (uuid.UUID, error) {
+func (g *Gateway) bookStranger(c *call, code, class, message string) (audit.Receipt, error) {
 	e := c.entry(nil, policy.Deny(code, class+": "+message, ""))
 	e.Verdict, e.Detail = audit.Refused, class
 	receipt, err := g.book.Refuse(c.ctx, c.address, class, e)
 	if err != nil {
 		c.note(slog.Any("book", err))
-		return uuid.Nil, err
+		return audit.Receipt{}, err
 	}
 	g.countDecision(e)
-	return receipt.ID, nil
+	return receipt, nil
 }
 
 func (g *Gateway) countDecision(e audit.Entry) {
@@ -195,10 +195,10 @@ func (c *call) movedOn() error {
 	receipt, err := c.g.write(c.ctx, e)
 	if err != nil {
 		c.note(slog.Any("book", err))
-		return unavailable(e.ID, "BW-BOOK-001", "the decision could not be written down")
+		return unavailable(audit.Receipt{ID: e.ID}, "BW-BOOK-001", "the decision could not be written down")
 	}
-	c.decided = append(c.decided, receipt.ID)
-	return unavailable(receipt.ID, "BW-AUTHORITY-002", errMoving.Error())
+	c.decided = append(c.decided, receipt)
+	return unavailable(receipt, "BW-AUTHORITY-002", errMoving.Error())
 }
 
 // notWritten answers when an Entry is not known to be durable: nothing is forwarded (I2).
@@ -210,5 +210,5 @@ func (c *call) notWritten(id uuid.UUID, err error) error {
 	if errors.Is(err, errMoving) {
 		return c.movedOn()
 	}
-	return unavailable(id, "BW-BOOK-001", "the decision could not be written down")
+	return unavailable(audit.Receipt{ID: id}, "BW-BOOK-001", "the decision could not be written down")
 }

@@ -35,9 +35,10 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 	case !slices.ContainsFunc(credentials, func(c readyCredential) bool { return c.Ends != "" }):
 		problems = append(problems, "no Talos credential is usable; the warnings say why")
 	}
+	book, more := g.tree.ready()
 	quorum := g.judge.Quorum(ctx)
 	return map[string]any{
-		"talos_credentials": credentials, "warnings": warnings,
+		"talos_credentials": credentials, "warnings": append(warnings, more...), "book": book,
 		"approvals_required": quorum.Required, "approval_groups": quorum.Groups,
 		"instance": g.instance, "policy_revision": g.judge.Revision(), "live_revision": snap.LiveRevision,
 		"authority_version": snap.AuthorityVersion, "epoch": snap.Epoch, "machines": len(snap.Machines),

@@ -56,25 +56,25 @@ func (c *call) repeats(t *target, digest string) (bool, error) {
 	if err != nil {
 		return true, c.notWritten(e.ID, err)
 	}
-	c.decided = append(c.decided, receipt.ID)
-	return true, refusal(codes.Aborted, receipt.ID, "BW-ATTEMPT-001", message, "bronzeward attempts show "+first.ID.String())
+	c.decided = append(c.decided, receipt)
+	return true, refusal(codes.Aborted, receipt, "BW-ATTEMPT-001", message, "bronzeward attempts show "+first.ID.String())
 }
 
 // refusedApply answers a written refusal. A proposal that was captured, or that is live
 // already, is none.
-func (c *call) refusedApply(id uuid.UUID, j judged) error {
+func (c *call) refusedApply(entry audit.Receipt, j judged) error {
 	if j.decision.Allow && c.captures() {
 		return nil
 	}
 	if j.first != nil && j.first.State == control.StateOpen {
 		// Not a policy's verdict: the caller is asked to wait for what it asked for already.
 		r := j.decision.Reasons[0]
-		return refusal(codes.Aborted, id, r.Code, r.Message, r.Hint)
+		return refusal(codes.Aborted, entry, r.Code, r.Message, r.Hint)
 	}
 	if no := j.decision.Denials(); len(no) > 0 && no[0].Code == notThatChange {
-		return refusal(changeCode(no[0].Code), id, no[0].Code, no[0].Message, no[0].Hint)
+		return refusal(changeCode(no[0].Code), entry, no[0].Code, no[0].Message, no[0].Hint)
 	}
-	return denial(id, j.decision)
+	return denial(entry, j.decision)
 }
 
 // notAdmitted answers when the transaction did not commit what the judge allowed.
@@ -97,7 +97,7 @@ func (c *call) notAdmitted(t *target, err error) error {
 		// COMMIT gave no answer: the entry may stand, with an open attempt that will be
 		// settled. Nothing is sent, whatever is found later (I1).
 		c.note(slog.String("entry", unknown.EntryID.String()), slog.Any("book", err))
-		return unavailable(unknown.EntryID, "BW-BOOK-001", "the decision may not have been written down")
+		return unavailable(audit.Receipt{ID: unknown.EntryID}, "BW-BOOK-001", "the decision may not have been written down")
 	case errors.As(err, &busy):
 		return c.denyAbout(t, policy.Deny("BW-HOLDS-001", err.Error(), "bronzeward attempts show "+busy.Holder.String()))
 	case errors.As(err, &flying):
@@ -131,8 +131,8 @@ func (c *call) refuseAbout(t *target, about control.ChangeID, class string, stat
 	if err != nil {
 		return c.notWritten(e.ID, err)
 	}
-	c.decided = append(c.decided, receipt.ID)
-	return refusal(status, receipt.ID, reason, message, hint)
+	c.decided = append(c.decided, receipt)
+	return refusal(status, receipt, reason, message, hint)
 }
 
 // changeCode is the gRPC code of what is wrong with a change. None is a policy's verdict.
@@ -154,8 +154,8 @@ func (c *call) denyAbout(t *target, d policy.Decision) error {
 	if err != nil {
 		return c.notWritten(e.ID, err)
 	}
-	c.decided = append(c.decided, receipt.ID)
-	return denial(receipt.ID, d)
+	c.decided = append(c.decided, receipt)
+	return denial(receipt, d)
 }
 
 // unreachable answers when the evidence could not be read: an entry of that class, no
@@ -169,6 +169,6 @@ func (c *call) unreachable(t *target, cause error) error {
 	if err != nil {
 		return c.notWritten(e.ID, err)
 	}
-	c.decided = append(c.decided, receipt.ID)
-	return refusal(codes.Unavailable, receipt.ID, code, message, sentNothing)
+	c.decided = append(c.decided, receipt)
+	return refusal(codes.Unavailable, receipt, code, message, sentNothing)
 }

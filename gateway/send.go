@@ -44,12 +44,12 @@ func (c *call) sendApply(t *target, l *look, d policy.Decision, adm control.Admi
 	closing := c.g.conclude(ctx, l, attempt, answer)
 	if err := c.g.closeAttempt(ctx, closing); err != nil {
 		c.note(slog.Any("outcome", err))
-		return c.notClosed(attempt, err)
+		return c.notClosed(adm, err)
 	}
 	c.g.metrics.attempts.WithLabelValues(string(closing.To)).Inc()
 	c.note(slog.String("attempt", attempt.ID.String()), slog.String("state", string(closing.To)))
 	c.attempt = attempt
-	return c.answerApply(t, l, d, attempt, closing, answer)
+	return c.answerApply(t, l, d, adm, closing, answer)
 }
 
 func notSent(why string) upstream.Answer {
@@ -161,14 +161,14 @@ func (g *Gateway) closeAttempt(ctx context.Context, c control.Closing) error {
 }
 
 // notClosed answers when the outcome is not known to be written: never a success.
-func (c *call) notClosed(a *control.Attempt, err error) error {
+func (c *call) notClosed(adm control.Admission, err error) error {
 	why := "its outcome could not be written down"
 	if errors.Is(err, control.ErrNotOwner) {
 		why = "another gateway has taken it over"
 	}
-	return refusal(codes.Unavailable, a.EntryID, "BW-ATTEMPT-002", fmt.Sprintf("the apply was sent as attempt %s, and %s", a.ID, why),
+	return refusal(codes.Unavailable, adm.Receipt, "BW-ATTEMPT-002", fmt.Sprintf("the apply was sent as attempt %s, and %s", adm.Attempt.ID, why),
 		"the machine stays held until it has been observed",
-		"bronzeward attempts show "+a.ID.String())
+		"bronzeward attempts show "+adm.Attempt.ID.String())
 }
 
 // dryRun sends a dry run: judged and written like an apply, without an attempt, because
@@ -185,7 +185,7 @@ func (c *call) dryRun(t *target, l *look, d policy.Decision, adm control.Admissi
 	c.keepOutcome(o)
 	switch {
 	case !answer.Got:
-		return refusal(codes.Unavailable, adm.Receipt.ID, "BW-UPSTREAM-002", "the machine did not answer the dry run: "+oneLine(answer.Message))
+		return refusal(codes.Unavailable, adm.Receipt, "BW-UPSTREAM-002", "the machine did not answer the dry run: "+oneLine(answer.Message))
 	case answer.Code != codes.OK:
 		return c.nodeRefusal(l, d, answer)
 	}

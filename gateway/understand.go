@@ -89,8 +89,8 @@ func (c *call) deny(d policy.Decision) error {
 	if err != nil {
 		return c.notWritten(e.ID, err)
 	}
-	c.decided = append(c.decided, receipt.ID)
-	return denial(receipt.ID, d)
+	c.decided = append(c.decided, receipt)
+	return denial(receipt, d)
 }
 
 func (c *call) denyTarget(err error) error {
@@ -120,8 +120,8 @@ func (c *call) refuseRequest(code string, cause error) error {
 	if err != nil {
 		return c.notWritten(e.ID, err)
 	}
-	c.decided = append(c.decided, receipt.ID)
-	return refusal(grpcCode, receipt.ID, code, message)
+	c.decided = append(c.decided, receipt)
+	return refusal(grpcCode, receipt, code, message)
 }
 
 // limited answers a caller that is over a limit; one entry per person, limit and
@@ -135,8 +135,8 @@ func (c *call) limited(limit, message string) error {
 	if err != nil {
 		return c.notWritten(e.ID, err)
 	}
-	c.decided = append(c.decided, receipt.ID)
-	return refusal(codes.ResourceExhausted, receipt.ID, "BW-LIMIT-002", message)
+	c.decided = append(c.decided, receipt)
+	return refusal(codes.ResourceExhausted, receipt, "BW-LIMIT-002", message)
 }
 
 // printable is a stranger's text as it may stand in a message or log line: quoted when

@@ -2,39 +2,53 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
+	"github.com/google/uuid"
+
+	"bronzeward/gateway/control"
 	"bronzeward/gateway/vault"
 )
 
-// holdAnchor has OpenBao remember the database's epoch at the first start, and refuses a database
-// of another one at every start after that: revocations and approvals of the one mean nothing in
-// the other. epoch and now are the database's.
-func holdAnchor(ctx context.Context, anchors anchors, epoch string, now time.Time) error {
-	there, version, err := anchors.Read(ctx)
-	if err == nil && version == 0 {
-		_, err = anchors.Write(ctx, vault.Anchor{Epoch: epoch, Written: now}, 0)
-		if known := (*vault.Error)(nil); errors.As(err, &known) && known.Kind == vault.KindMoved {
-			there, version, err = anchors.Read(ctx) // another replica was first, or it was deleted
-		} else if err == nil {
-			return nil
-		}
-	}
-	switch {
-	case err != nil:
-		return err
-	case version == 0:
-		return errors.New("the anchor in OpenBao was deleted: bring it back (bao kv undelete), or remove what is left of it to begin anew (bao kv metadata delete -mount=bronzeward anchor)")
-	case there.Epoch != epoch:
-		return fmt.Errorf("OpenBao remembers the epoch %s, and this database is of epoch %s: one of them is not the other's; docs/outages.md says what to do", there.Epoch, epoch)
-	}
-	return nil
+// anchors is OpenBao's memory of the book and of authority.
+type anchors interface {
+	Forward(ctx context.Context, raise func(*vault.Anchor)) (vault.Anchor, error)
 }
 
-// anchors is OpenBao's memory of the book.
-type anchors interface {
-	Read(ctx context.Context) (vault.Anchor, int, error)
-	Write(ctx context.Context, next vault.Anchor, over int) (int, error)
+// watchedAnchors tells of the size each Forward found or made.
+type watchedAnchors struct {
+	anchors
+	seen func(size int64)
+}
+
+// Forward implements anchors.
+func (w watchedAnchors) Forward(ctx context.Context, raise func(*vault.Anchor)) (vault.Anchor, error) {
+	there, err := w.anchors.Forward(ctx, raise)
+	if err == nil {
+		w.seen(there.Size)
+	}
+	return there, err
+}
+
+// holdAnchor has OpenBao remember the database's epoch, and how far its authority is, at the first
+// start, and refuses a database of another epoch at every start after that: revocations and
+// approvals of the one mean nothing in the other.
+func holdAnchor(ctx context.Context, anchors anchors, snap *control.Snapshot) error {
+	_, err := anchors.Forward(ctx, func(a *vault.Anchor) { setAuthority(a, snap) })
+	return err
+}
+
+// setAuthority puts in what a snapshot knows of authority.
+func setAuthority(a *vault.Anchor, snap *control.Snapshot) {
+	a.Epoch, a.AuthorityVersion, a.Revocations = snap.Epoch.String(), snap.AuthorityVersion, snap.Revocations()
+}
+
+// actsAnchor is the anchor as the gateway's acts tell it.
+type actsAnchor struct{ anchors anchors }
+
+// ForwardAuthority implements gateway.Anchor.
+func (a actsAnchor) ForwardAuthority(ctx context.Context, epoch uuid.UUID, version, revocations int64) error {
+	_, err := a.anchors.Forward(ctx, func(there *vault.Anchor) {
+		there.Epoch, there.AuthorityVersion, there.Revocations = epoch.String(), version, revocations
+	})
+	return err
 }

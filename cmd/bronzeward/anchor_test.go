@@ -7,67 +7,59 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"bronzeward/gateway/control"
 	"bronzeward/gateway/vault"
 )
 
-// memory is an anchor's place as OpenBao keeps it: deleted is true after a soft delete, which
-// leaves the version number taken.
+// memory is an anchor that keeps whatever is put into it.
 type memory struct {
-	held    vault.Anchor
-	version int
-	deleted bool
-	// first runs before a write, as another replica would.
-	first func(*memory)
-	err   error
+	held vault.Anchor
+	err  error
 }
 
-func (m *memory) Read(context.Context) (vault.Anchor, int, error) {
-	if m.err != nil || m.deleted {
-		return vault.Anchor{}, 0, m.err
+func (m *memory) Forward(_ context.Context, raise func(*vault.Anchor)) (vault.Anchor, error) {
+	if m.err != nil {
+		return m.held, m.err
 	}
-	return m.held, m.version, nil
+	raise(&m.held)
+	return m.held, nil
 }
 
-func (m *memory) Write(_ context.Context, next vault.Anchor, over int) (int, error) {
-	if m.first != nil {
-		m.first(m)
-	}
-	if over != m.version {
-		return 0, &vault.Error{Class: vault.ErrRefused, Kind: vault.KindMoved}
-	}
-	m.held, m.version = next, m.version+1
-	return m.version, nil
-}
-
-func TestADatabaseOfAnotherEpochIsNotServed(t *testing.T) {
-	away := &vault.Error{Doing: "reading the anchor", Class: vault.ErrUnavailable, Kind: vault.KindSealed, Reason: "OpenBao is sealed"}
-	of := func(epoch string) func(*memory) {
-		return func(m *memory) { m.held, m.version, m.first = vault.Anchor{Epoch: epoch}, 1, nil }
-	}
+// What is in the anchor and is not the caller's stays as it is: acts know nothing of the tree, and
+// a start knows nothing of it either.
+func TestWhatIsPutIntoTheAnchor(t *testing.T) {
+	epoch := uuid.New()
+	there := vault.Anchor{Epoch: epoch.String(), Size: 7, Root: "aa", AuthorityVersion: 2, Revocations: 1}
 	for name, row := range map[string]struct {
-		there memory
-		says  string // empty: it is served
-		holds string
+		tell func(anchors) error
+		want vault.Anchor
 	}{
-		"the first start":               {memory{}, "", "one"},
-		"a later start":                 {memory{held: vault.Anchor{Epoch: "one"}, version: 3}, "", "one"},
-		"another database":              {memory{held: vault.Anchor{Epoch: "two"}, version: 3}, "OpenBao remembers the epoch two, and this database is of epoch one", "two"},
-		"another replica first":         {memory{first: of("one")}, "", "one"},
-		"another house's replica first": {memory{first: of("two")}, "OpenBao remembers the epoch two", "two"},
-		"deleted":                       {memory{version: 4, deleted: true}, "the anchor in OpenBao was deleted", ""},
-		"OpenBao away":                  {memory{err: away}, "OpenBao is sealed", ""},
+		"an act": {func(a anchors) error {
+			return actsAnchor{a}.ForwardAuthority(t.Context(), epoch, 5, 3)
+		}, vault.Anchor{Epoch: epoch.String(), Size: 7, Root: "aa", AuthorityVersion: 5, Revocations: 3}},
+		"a start": {func(a anchors) error {
+			return holdAnchor(t.Context(), a, &control.Snapshot{Epoch: epoch, AuthorityVersion: 4})
+		}, vault.Anchor{Epoch: epoch.String(), Size: 7, Root: "aa", AuthorityVersion: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := holdAnchor(t.Context(), &row.there, "one", time.Now())
-			if row.says == "" && err != nil || row.says != "" && (err == nil || !strings.Contains(err.Error(), row.says)) {
-				t.Errorf("got %v", err)
+			m := &memory{held: there}
+			seen := int64(-1)
+			if err := row.tell(watchedAnchors{m, func(size int64) { seen = size }}); err != nil {
+				t.Fatal(err)
 			}
-			if row.there.held.Epoch != row.holds {
-				t.Errorf("the anchor is of %q", row.there.held.Epoch)
-			}
-			if row.there.err != nil && !errors.Is(err, vault.ErrUnavailable) {
-				t.Error("the outage's class is lost")
+			if m.held.Written = (time.Time{}); m.held != row.want || seen != 7 {
+				t.Errorf("there is %+v, and size %d was seen", m.held, seen)
 			}
 		})
+	}
+}
+
+func TestAStartSaysWhyTheAnchorCannotBeHeld(t *testing.T) {
+	away := &vault.Error{Doing: "reading the anchor", Class: vault.ErrUnavailable, Kind: vault.KindSealed, Reason: "OpenBao is sealed"}
+	err := holdAnchor(t.Context(), &memory{err: away}, &control.Snapshot{})
+	if !errors.Is(err, vault.ErrUnavailable) || !strings.Contains(err.Error(), "OpenBao is sealed") {
+		t.Errorf("got %v", err)
 	}
 }

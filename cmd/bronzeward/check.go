@@ -59,6 +59,7 @@ func (c *Config) problems() []error {
 		bad("tls.min_version", "%q is neither 1.2 nor 1.3", c.TLS.MinVersion)
 	}
 	c.proxyProblems(bad)
+	c.bookProblems(bad)
 	for _, d := range []struct{ key, value string }{
 		{"database.url", c.Database.URL}, {"database.owner_url", c.Database.OwnerURL}, {"database.auditor_url", c.Database.AuditorURL},
 	} {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 	"go.yaml.in/yaml/v4"
 
 	"bronzeward/audit"
@@ -20,7 +19,7 @@ import (
 )
 
 func TestTheExitCodeTellsWhatKindOfEndItWas(t *testing.T) {
-	denied := &gateway.DeniedAct{Decision: policy.Deny("BW-ACT-003", "no", ""), EntryID: uuid.Nil}
+	denied := &gateway.DeniedAct{Decision: policy.Deny("BW-ACT-003", "no", "")}
 	for name, row := range map[string]struct {
 		err  error
 		want int

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"bronzeward/audit/tree"
 	"bronzeward/cmd/bronzeward/cli"
 )
 
@@ -38,6 +39,7 @@ type Config struct {
 	Notify        NotifyConfig   `yaml:"notify"`
 	Limits        LimitsConfig   `yaml:"limits"`
 	Policy        PolicyConfig   `yaml:"policy"`
+	Book          BookConfig     `yaml:"book"`
 	Log           LogConfig      `yaml:"log"`
 
 	folder string // where the file lies
@@ -238,6 +240,9 @@ func (c *Config) withDefaults() {
 	setDefault(&c.Log.Format, "text")
 	if c.Database.MaxConnections == 0 {
 		c.Database.MaxConnections = 16
+	}
+	if c.Book.CheckpointEvery == 0 {
+		c.Book.CheckpointEvery = tree.DefaultCheckpointEvery
 	}
 	if c.Apply.SettleFloor == 0 {
 		c.Apply.SettleFloor = 30 * time.Second

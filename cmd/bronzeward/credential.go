@@ -77,11 +77,15 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 	}
 	log := slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError}))
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	authorities, closeKeys, err := cfg.openAuthorities(ctx, quiet)
+	authorities, anchor, closeKeys, err := cfg.openAuthorities(ctx, quiet)
 	if err != nil {
 		return nil, err
 	}
-	defer closeKeys()
+	defer func() {
+		if err != nil {
+			closeKeys()
+		}
+	}()
 	who, err := cfg.newAuthenticator(ctx, authorities, quiet, nil)
 	if err != nil {
 		return nil, err
@@ -96,8 +100,11 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 		return nil, err
 	}
 	return &desk{
-		acts: &gateway.Acts{Store: store, Judge: cfg.newEngine(log)}, actor: gateway.Actor{Caller: caller, Address: "local"},
-		store: store, close: store.Close,
+		acts: &gateway.Acts{Store: store, Judge: cfg.newEngine(log), Anchor: anchor}, actor: gateway.Actor{Caller: caller, Address: "local"},
+		store: store, close: func() {
+			store.Close()
+			closeKeys()
+		},
 	}, nil
 }
 

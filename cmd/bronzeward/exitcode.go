@@ -23,6 +23,7 @@ func exitCode(err error) int {
 	var early cli.NotYetError
 	var changed cli.ChangedError
 	var keys *vault.Error
+	var untold *gateway.NotAnchoredError
 	switch {
 	case errors.As(err, &problem):
 		return problem.Exit()
@@ -32,6 +33,8 @@ func exitCode(err error) int {
 		return cli.ExitUsage
 	case errors.Is(err, cli.ErrChanged), errors.As(err, &changed):
 		return cli.ExitChanged
+	case errors.As(err, &untold): // whatever is the matter with OpenBao
+		return cli.ExitUnavailable
 	case errors.Is(err, gateway.ErrLockOut), errors.As(err, &denied), errors.As(err, &refused), errors.As(err, &act),
 		errors.As(err, &keys) && keys.Kind == vault.KindForbidden:
 		return cli.ExitDenied

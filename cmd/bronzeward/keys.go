@@ -35,6 +35,7 @@ type keys struct {
 	keeper      *vault.Keeper
 	credentials *vault.Credentials
 	anchors     anchors
+	signer      *vault.CheckpointSigner
 	close       func()
 }
 
@@ -56,7 +57,7 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 	ring := &digestKeys{DigestKeys: vault.NewDigestKeys(client, now), now: now}
 	k := &keys{
 		sealer: vault.NewSealer(client), credential: openBaoCredential{known.talos}, authorities: known,
-		issuer: known.people, digestKeys: ring, anchors: vault.NewAnchors(client), close: client.Close, credentials: known.talos,
+		issuer: known.people, digestKeys: ring, anchors: vault.NewAnchors(client), signer: vault.NewCheckpointSigner(client), close: client.Close, credentials: known.talos,
 		keeper: vault.NewKeeper(c.OpenBao.Refresh, log,
 			// What takes trust away comes first: nothing that lies at a cluster's path holds it up.
 			vault.Refresher{Refresh: known.people.Refresh},
@@ -96,25 +97,25 @@ func (c *Config) openOpenBao(ctx context.Context, conf vault.Config, log *slog.L
 }
 
 // openAuthorities reads whose certificates name people, for commands that prove their caller
-// themselves; null without OpenBao.
-func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identity.AuthoritySource, func(), error) {
+// themselves, and gives the anchor that their acts are told to; both null without OpenBao.
+func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identity.AuthoritySource, gateway.Anchor, func(), error) {
 	if !c.OpenBao.configured() {
-		return nil, func() {}, nil
+		return nil, nil, func() {}, nil
 	}
 	conf, err := c.vaultConfig(log)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	client, known, err := c.openOpenBao(ctx, conf, log)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	// The authority comes first: a Talos credential of its key is not to be used.
 	if err := vault.NewKeeper(0, log, vault.Refresher{Refresh: known.people.Refresh}, vault.Refresher{Refresh: known.talos.Refresh}).Refresh(ctx); err != nil {
 		client.Close()
-		return nil, nil, fmt.Errorf("reading what OpenBao holds: %w", err)
+		return nil, nil, nil, fmt.Errorf("reading what OpenBao holds: %w", err)
 	}
-	return known, client.Close, nil
+	return known, actsAnchor{vault.NewAnchors(client)}, client.Close, nil
 }
 
 // fileKeys are those of development.

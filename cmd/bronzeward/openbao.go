@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -188,32 +186,4 @@ func (s *openBaoSetupCmd) do(ctx context.Context, g *cli.Globals, client *vault.
 		}
 		g.Say("%s: done", steps[next].What)
 	}
-}
-
-type openBaoCheckpointKeyCmd struct{ tokenFlags }
-
-// Run prints the public keys.
-func (c *openBaoCheckpointKeyCmd) Run(ctx context.Context, g *cli.Globals) error {
-	_, client, err := operator(g, c.tokenFlags)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	keys, err := vault.NewCheckpointSigner(client).PublicKeys(ctx)
-	if err != nil {
-		return err
-	}
-	type publicKey struct {
-		Version int    `json:"version"`
-		Ed25519 string `json:"ed25519"`
-	}
-	out := make([]publicKey, 0, len(keys))
-	for _, version := range slices.Sorted(maps.Keys(keys)) {
-		out = append(out, publicKey{version, base64.StdEncoding.EncodeToString(keys[version])})
-	}
-	return g.Print(out, []string{"VERSION", "ED25519"}, func(row func(...string)) {
-		for _, k := range out {
-			row(fmt.Sprint(k.Version), k.Ed25519)
-		}
-	})
 }

@@ -266,6 +266,9 @@ func TestOpenBaoCommands(t *testing.T) {
 		if err := json.Unmarshal([]byte(do(t, cli.ExitOK, "checkpoint-key", "-o", "json").out), &keys); err != nil || len(keys) != 1 || keys[0].Version != 1 || len(keys[0].Ed25519) != 44 {
 			t.Errorf("got %v, %v", keys, err)
 		}
+		root(t, http.MethodPost, "transit/keys/bronzeward-checkpoint/rotate", nil)
+		verifiesBoth(t, server, do(t, cli.ExitOK, "checkpoint-key", "--public-key").out)
+		says(t, do(t, cli.ExitUsage, "checkpoint-key", "--public-key", "-o", "json").errOut, "leave out --output")
 	})
 	t.Run("a token that may not", func(t *testing.T) {
 		_, answer, err := server.API(t.Context(), http.MethodPost, "auth/token/create", map[string]any{"policies": []string{"bronzeward-operator"}})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/gateway"
 	"bronzeward/policy"
 )
 
@@ -200,6 +202,9 @@ func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
 	}
 	defer d.close()
 	receipt, err := d.acts.Activate(ctx, d.actor, b)
+	if untold := (*gateway.NotAnchoredError)(nil); errors.As(err, &untold) {
+		return fmt.Errorf("revision %s is live: %w", b.Revision(), err)
+	}
 	if err != nil {
 		return err
 	}

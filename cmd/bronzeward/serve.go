@@ -63,10 +63,16 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 		return err
 	}
 	defer held.close()
+	watch := gateway.NewBookTree(registry, held.signer != nil)
 	if held.anchors != nil {
-		if err := holdAnchor(ctx, held.anchors, store.Snapshot().Epoch.String(), now()); err != nil {
+		held.anchors = watchedAnchors{held.anchors, watch.Anchored}
+		if err := holdAnchor(ctx, held.anchors, store.Snapshot()); err != nil {
 			return err
 		}
+	}
+	sequencing, err := cfg.newSequencing(store, held, watch, log)
+	if err != nil {
+		return err
 	}
 	who, err := cfg.newAuthenticator(ctx, held.authorities, log, now)
 	if err != nil {
@@ -90,7 +96,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 		},
 		ProxySources:      cfg.proxySources(),
 		TransportDeadline: cfg.Apply.TransportDeadline, VerifyDeadline: cfg.Apply.VerifyDeadline,
-		Registry: registry, Logger: log,
+		Registry: registry, Tree: watch, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -107,7 +113,10 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 		return err
 	}
 	defer reads.pool.Close()
-	house := rooms{book: reads, gw: gw, acts: acts, store: store, who: who, keys: held, registry: registry, log: log, stopping: ctx.Done()}
+	if held.anchors != nil {
+		acts.Anchor = actsAnchor{held.anchors}
+	}
+	house := rooms{book: reads, gw: gw, acts: acts, sequencing: sequencing, store: store, who: who, keys: held, registry: registry, log: log, stopping: ctx.Done()}
 	server, err := cfg.newWeb(house, certificate)
 	if err != nil {
 		return err
@@ -150,7 +159,9 @@ func (s *serveCmd) run(ctx context.Context, r rooms, sender *notify.Sender, list
 		}
 		return nil
 	})
-	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Settle, r.gw.Keep, r.gw.WatchCredentials} {
+	// The sequencer goes on until everything else has stopped, for the last rows; then its
+	// connection closes, and with it another replica has the lock.
+	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Settle, r.gw.Keep, r.gw.WatchCredentials, r.sequencing.run} {
 		group.Go(func() error { work(background); return nil })
 	}
 	if sender != nil {

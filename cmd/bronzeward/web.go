@@ -34,15 +34,16 @@ const (
 
 // rooms are what the HTTP door stands on.
 type rooms struct {
-	gw       *gateway.Gateway
-	acts     *gateway.Acts
-	store    *control.Store
-	who      *identity.Authenticator
-	keys     *keys
-	registry *prometheus.Registry
-	log      *slog.Logger
-	stopping <-chan struct{}
-	book     reading
+	gw         *gateway.Gateway
+	acts       *gateway.Acts
+	store      *control.Store
+	who        *identity.Authenticator
+	keys       *keys
+	sequencing *sequencing
+	registry   *prometheus.Registry
+	log        *slog.Logger
+	stopping   <-chan struct{}
+	book       reading
 }
 
 // reading is what reads the book: a pool of its own, so that no decision waits for an auditor.

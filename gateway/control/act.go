@@ -39,6 +39,9 @@ type Act struct {
 	Entry func(Stamp) audit.Entry
 	// Once is set when the request carries an Idempotency-Key.
 	Once *Once
+	// Wrote, where it is set, is told the receipts of the entries once they are durable, in the
+	// order of the changes, before the act returns.
+	Wrote func([]audit.Receipt)
 
 	// changes are those the act is about; their machines and they are locked before the clock is read.
 	changes []ChangeID
@@ -75,8 +78,8 @@ func (s *Store) actOn(ctx context.Context, side authority, act Act, do func(tx p
 		return audit.Receipt{}, errors.New("an act without an entry is not done")
 	}
 	var (
-		receipt audit.Receipt
-		refused bool
+		receipts []audit.Receipt // of the entries, in their order
+		refused  bool
 	)
 	pool := s.pool
 	if side == exclusive {
@@ -108,23 +111,27 @@ func (s *Store) actOn(ctx context.Context, side authority, act Act, do func(tx p
 		if err != nil {
 			return written{}, err
 		}
+		receipts = make([]audit.Receipt, len(d.entries))
 		for i := len(d.entries) - 1; i >= 0; i-- {
-			if receipt, err = audit.Append(ctx, tx, d.entries[i]); err != nil {
+			if receipts[i], err = audit.Append(ctx, tx, d.entries[i]); err != nil {
 				return written{}, sqlError("appending the entry", err)
 			}
 		}
-		return written{entry: receipt.ID}, nil
+		return written{entry: receipts[0].ID}, nil
 	})
 	if err := knownCommit(err); err != nil {
 		return audit.Receipt{}, err
 	}
+	if act.Wrote != nil {
+		act.Wrote(receipts)
+	}
 	if refused {
-		return receipt, &RefusedError{EntryID: receipt.ID}
+		return receipts[0], &RefusedError{Receipt: receipts[0]}
 	}
 	if side == exclusive {
 		s.hint()
 	}
-	return receipt, nil
+	return receipts[0], nil
 }
 
 // carryOutAct moves the authority version, does the act and keeps the answer of its key.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"bronzeward/audit"
 	"bronzeward/policy"
 )
 
@@ -122,12 +123,12 @@ func (e *GuardError) Error() string { return fmt.Sprintf("refused by %s: %s", e.
 // RefusedError says that the act's own entry did not allow it. The entry is recorded and
 // nothing else was done.
 type RefusedError struct {
-	EntryID uuid.UUID
+	Receipt audit.Receipt
 }
 
 // Error names the entry.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("the act was refused and recorded as %s", e.EntryID)
+	return fmt.Sprintf("the act was refused and recorded as %s", e.Receipt.ID)
 }
 
 // ChangeError says why a change or approval is not what the act needs. Nothing was recorded.

@@ -222,7 +222,7 @@ func TestAnActWithoutAllowIsRecordedAndNotDone(t *testing.T) {
 	}}
 	_, receipt, err := s.AddMachine(t.Context(), NewMachine{Name: "w1", Cluster: "lab", Addresses: addrs("10.0.0.1")}, denied)
 	var refused *RefusedError
-	if !errors.As(err, &refused) || refused.EntryID != receipt.ID {
+	if !errors.As(err, &refused) || refused.Receipt.ID != receipt.ID {
 		t.Fatalf("got %v", err)
 	}
 	if n := w.count(t, "select count(*) from audit.entries where id = $1 and verdict = 'deny'", receipt.ID); n != 1 {

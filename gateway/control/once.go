@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"bronzeward/audit"
 	"bronzeward/policy"
 )
 
@@ -34,7 +35,7 @@ var ErrKeyReused = errors.New("the Idempotency-Key was used for another request"
 
 // ReplayedError says that the request was carried out before, and what it was answered.
 type ReplayedError struct {
-	EntryID uuid.UUID // of this repetition
+	Receipt audit.Receipt // of this repetition
 	Status  int
 	Body    []byte
 	// Ref is the attempt or change whose present state is the answer; zero when Body is it.

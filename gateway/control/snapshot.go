@@ -44,6 +44,9 @@ func (s *Snapshot) Revoked(issuer, subject string) bool {
 	return is
 }
 
+// Revocations is how many people are revoked, as of this snapshot.
+func (s *Snapshot) Revocations() int64 { return int64(len(s.revoked)) }
+
 // Now is the database's clock by this snapshot's offset. It rests on the monotonic clock, so
 // that setting the host's clock does not move it. It decides early refusals only.
 func (s *Snapshot) Now() time.Time { return s.At.Add(s.ClockOffset).Add(s.clock().Sub(s.At)).UTC() }

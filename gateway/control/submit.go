@@ -1,5 +1,7 @@
 package control
 
+import "bronzeward/audit"
+
 // Submission is a change proposed without talosctl.
 type Submission struct {
 	// Machine is its name.
@@ -15,6 +17,8 @@ type Submission struct {
 // Applied is what became of a change that was applied by id.
 type Applied struct {
 	Attempt Attempt
+	// Receipt is of the entry that allowed it.
+	Receipt audit.Receipt
 	// Message is the node's answer, redacted; Warnings are the node's and the law's.
 	Message  string
 	Warnings []string

@@ -8,11 +8,11 @@ import (
 
 // reads has the request judged as a reading act, whose entry is then in the book.
 func (c *call) reads(act string) error {
-	id, err := c.Book.Read(c.ctx, c.by, act, c.subject())
+	receipt, err := c.Book.Read(c.ctx, c.by, act, c.subject())
 	if err != nil {
 		return err
 	}
-	c.entry.set(id)
+	c.entry.set(receipt)
 	c.judged = true
 	return nil
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 
+	"bronzeward/audit"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/httpapi/api"
 	"bronzeward/policy"
@@ -17,14 +17,14 @@ import (
 // denial is a policy's refusal of an act; its entry is written.
 type denial interface {
 	error
-	Denial() (d policy.Decision, entry uuid.UUID)
+	Denial() (d policy.Decision, entry audit.Receipt)
 }
 
 // refusal is an act's own refusal that is no policy's verdict. Its entry is written when the
 // id is set.
 type refusal interface {
 	error
-	Refusal() (c codes.Code, entry uuid.UUID, code, message string, hints []string)
+	Refusal() (c codes.Code, entry audit.Receipt, code, message string, hints []string)
 }
 
 // problemOf says how an error is answered. What it does not know is a fault of ours: its
@@ -52,7 +52,7 @@ func problemOf(err error) *problem {
 		return &problem{status: changeStatus(change.Code), code: change.Code, detail: change.Message, hint: change.Hint, cause: err}
 	case errors.As(err, &unknown):
 		return &problem{
-			status: http.StatusServiceUnavailable, code: "BW-BOOK-001", entry: unknown.EntryID, cause: err,
+			status: http.StatusServiceUnavailable, code: "BW-BOOK-001", entry: audit.Receipt{ID: unknown.EntryID}, cause: err,
 			detail: "the decision may not have been written down", hint: "look before trying again",
 		}
 	case errors.Is(err, control.ErrUnavailable), errors.Is(err, control.ErrClosed):
@@ -74,7 +74,7 @@ func problemOf(err error) *problem {
 		p.cause = err
 		return p
 	case errors.As(err, &own):
-		return &problem{status: http.StatusForbidden, code: "BW-POLICY-001", detail: "no rule allows this", entry: own.EntryID}
+		return &problem{status: http.StatusForbidden, code: "BW-POLICY-001", detail: "no rule allows this", entry: own.Receipt}
 	}
 	return plainProblem(err)
 }

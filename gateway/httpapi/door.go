@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net"
@@ -14,12 +15,18 @@ import (
 
 	"github.com/google/uuid"
 
+	"bronzeward/audit"
 	"bronzeward/gateway/identity"
 	"bronzeward/policy"
 )
 
-// DecisionHeader carries the id of the entry a request left in the book.
-const DecisionHeader = "Bronzeward-Decision"
+const (
+	// DecisionHeader carries the id of the entry a request left in the book.
+	DecisionHeader = "Bronzeward-Decision"
+	// LeafHeader carries the leaf hash of that entry, in hexadecimal digits. It is missing where
+	// it is not known whether the entry was written.
+	LeafHeader = "Bronzeward-Leaf"
+)
 
 // The acts a request stands as in the book that are nobody's own.
 const (
@@ -66,7 +73,7 @@ type call struct {
 	id      string // of the path, as it was sent
 	started time.Time
 	by      identity.Actor
-	entry   *entryID
+	entry   *leftEntry
 	judged  bool          // as a reading act, and allowed
 	header  http.Header   // of the answer, besides the handler's own
 	text    []byte        // the body, once it was read
@@ -79,7 +86,7 @@ type call struct {
 // serve is the way of every request that needs a credential.
 func (d *door) serve(w http.ResponseWriter, r *http.Request, rt *route, id string) {
 	c := &call{
-		door: d, w: w, r: r, route: rt, id: id, started: time.Now(), entry: &entryID{}, header: http.Header{},
+		door: d, w: w, r: r, route: rt, id: id, started: time.Now(), entry: &leftEntry{}, header: http.Header{},
 		by: identity.Actor{Address: addressOf(r.RemoteAddr)}, release: func() {}, unread: r.ContentLength != 0,
 	}
 	defer func() { c.release() }()
@@ -139,10 +146,10 @@ func (c *call) refused(err error) *problem {
 	if p.cause != nil {
 		c.note(slog.Any("cause", p.cause))
 	}
-	if p.entry == uuid.Nil && c.judged {
+	if p.entry.ID == uuid.Nil && c.judged {
 		p.entry = c.entry.get()
 	}
-	if p.entry != uuid.Nil || p.unwritten {
+	if p.entry.ID != uuid.Nil || p.unwritten {
 		c.entry.set(p.entry)
 		return &p
 	}
@@ -152,7 +159,7 @@ func (c *call) refused(err error) *problem {
 	p.entry, err = c.Book.Record(ctx, c.by, c.route.act, c.subject(), p.code, plain(unquoted(p.detail), mostDetail))
 	if err != nil {
 		c.note(slog.Any("book", err), slog.String("unwritten", p.code))
-		c.entry.set(uuid.Nil)
+		c.entry.set(audit.Receipt{})
 		return noBook()
 	}
 	c.entry.set(p.entry)
@@ -168,9 +175,13 @@ func (c *call) finish(kept *keptAnswer, code string) {
 		}
 	}
 	h.Del(DecisionHeader)
-	if id := c.entry.get(); id != uuid.Nil {
-		h.Set(DecisionHeader, id.String())
-		c.note(slog.String("decision", id.String()))
+	h.Del(LeafHeader)
+	if entry := c.entry.get(); entry.ID != uuid.Nil {
+		h.Set(DecisionHeader, entry.ID.String())
+		if entry.Leaf != ([32]byte{}) {
+			h.Set(LeafHeader, hex.EncodeToString(entry.Leaf[:]))
+		}
+		c.note(slog.String("decision", entry.ID.String()))
 	}
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")

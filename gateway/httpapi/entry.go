@@ -5,42 +5,44 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+
+	"bronzeward/audit"
 )
 
-// entryID is the entry a request left in the book, told by whoever wrote it.
-type entryID struct {
-	mu sync.Mutex // guards id
-	id uuid.UUID
+// leftEntry is the entry a request left in the book, told by whoever wrote it.
+type leftEntry struct {
+	mu      sync.Mutex // guards receipt
+	receipt audit.Receipt
 }
 
 type entryKey struct{}
 
-func (e *entryID) set(id uuid.UUID) {
+func (e *leftEntry) set(receipt audit.Receipt) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.id = id
+	e.receipt = receipt
 }
 
-// fallback sets the id unless whoever did the act has told it.
-func (e *entryID) fallback(id uuid.UUID) {
+// fallback sets the entry by its id alone unless whoever did the act has told it.
+func (e *leftEntry) fallback(id uuid.UUID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.id == uuid.Nil {
-		e.id = id
+	if e.receipt.ID == uuid.Nil {
+		e.receipt = audit.Receipt{ID: id}
 	}
 }
 
-func (e *entryID) get() uuid.UUID {
+func (e *leftEntry) get() audit.Receipt {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.id
+	return e.receipt
 }
 
 // Decided tells the request that ctx belongs to which entry it left in the book, for the
-// header Bronzeward-Decision. Whoever does an act calls it once the entry is durable; the
-// last call counts. A context of no request is left alone.
-func Decided(ctx context.Context, entry uuid.UUID) {
-	if e, ok := ctx.Value(entryKey{}).(*entryID); ok && entry != uuid.Nil {
+// headers Bronzeward-Decision and Bronzeward-Leaf. Whoever does an act calls it once the entry
+// is durable; the last call counts. A context of no request is left alone.
+func Decided(ctx context.Context, entry audit.Receipt) {
+	if e, ok := ctx.Value(entryKey{}).(*leftEntry); ok && entry.ID != uuid.Nil {
 		e.set(entry)
 	}
 }

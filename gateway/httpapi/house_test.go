@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/netip"
 	"slices"
 	"sync"
@@ -101,23 +103,23 @@ func (h *house) Identify(_ context.Context, r identity.Request) (identity.Caller
 
 func (h *house) Allow(address string, c identity.Caller) bool { return h.allow(address, c) }
 
-func (h *house) write(parts ...string) (uuid.UUID, error) {
+func (h *house) write(parts ...string) (audit.Receipt, error) {
 	if h.bookAway != nil {
-		return uuid.Nil, h.bookAway
+		return audit.Receipt{}, h.bookAway
 	}
 	line := ""
 	for _, p := range parts {
 		line += " " + p
 	}
 	h.entries = append(h.entries, line[1:])
-	return numbered(1000 + len(h.entries)), nil
+	return receiptOf(numbered(1000 + len(h.entries))), nil
 }
 
-func (h *house) Read(_ context.Context, _ identity.Actor, act, subject string) (uuid.UUID, error) {
+func (h *house) Read(_ context.Context, _ identity.Actor, act, subject string) (audit.Receipt, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.denies[act]; err != nil {
-		return uuid.Nil, err
+		return audit.Receipt{}, err
 	}
 	return h.write("read", act, subject)
 }
@@ -136,13 +138,13 @@ func (h *house) May(_ context.Context, _ identity.Actor, act, _ string) error {
 	return err
 }
 
-func (h *house) Record(_ context.Context, _ identity.Actor, act, subject, code, message string) (uuid.UUID, error) {
+func (h *house) Record(_ context.Context, _ identity.Actor, act, subject, code, message string) (audit.Receipt, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.write("refused", act, subject, code)
 }
 
-func (h *house) Stranger(_ context.Context, address, code, class, message string) (uuid.UUID, error) {
+func (h *house) Stranger(_ context.Context, address, code, class, message string) (audit.Receipt, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.write("stranger", address, code, class)
@@ -193,13 +195,13 @@ func act[T any](ctx context.Context, h *house, name string, once *control.Once, 
 		}
 		h.keys[once.Key], h.bodies[once.Key] = kept, [2]string{once.Route, once.Body}
 	}
-	id, err := h.write("act", name)
+	entry, err := h.write("act", name)
 	if err != nil {
 		return none, control.ErrUnavailable
 	}
 	h.did = append(h.did, name)
 	if !h.silent {
-		Decided(ctx, id)
+		Decided(ctx, entry)
 	}
 	return result, nil
 }
@@ -210,4 +212,15 @@ func (h *house) pauses() {
 	}
 }
 
-func (h *house) receipt() audit.Receipt { return audit.Receipt{ID: numbered(77)} }
+func (h *house) receipt() audit.Receipt { return receiptOf(numbered(77)) }
+
+// leafOf is the header of a receipt.
+func leafOf(id uuid.UUID) string {
+	leaf := receiptOf(id).Leaf
+	return hex.EncodeToString(leaf[:])
+}
+
+// receiptOf is the receipt of an entry, as good as any.
+func receiptOf(id uuid.UUID) audit.Receipt {
+	return audit.Receipt{ID: id, Leaf: sha256.Sum256(id[:])}
+}

@@ -55,12 +55,12 @@ func credentialProblem(refused *identity.Refusal) *problem {
 func (c *call) stranger(p *problem, class string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), recordWithin)
 	defer cancel()
-	id, err := c.Book.Stranger(ctx, c.by.Address, p.code, class, p.detail)
+	receipt, err := c.Book.Stranger(ctx, c.by.Address, p.code, class, p.detail)
 	if err != nil {
 		c.note(slog.Any("book", err), slog.String("unwritten", p.code))
 		return noBook()
 	}
-	p.entry = id
+	p.entry = receipt
 	return p
 }
 

@@ -59,12 +59,12 @@ func (c *call) repeated(err error, read string, present func(ref uuid.UUID) (ans
 	if !errors.As(err, &before) {
 		return nil, err
 	}
-	if before.EntryID == uuid.Nil {
-		if before.EntryID, err = c.Book.Read(c.ctx, c.by, read, c.subject()); err != nil {
+	if before.Receipt.ID == uuid.Nil {
+		if before.Receipt, err = c.Book.Read(c.ctx, c.by, read, c.subject()); err != nil {
 			return nil, err
 		}
 	}
-	c.entry.set(before.EntryID)
+	c.entry.set(before.Receipt)
 	a := keptBefore(before)
 	if before.Status == 0 || before.Ref != uuid.Nil {
 		if present == nil {

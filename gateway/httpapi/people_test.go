@@ -128,7 +128,7 @@ func TestADigestIsAskedForWithItsType(t *testing.T) {
 
 func TestARepetitionOfAKeyThatIsBeingAddedIsToldSo(t *testing.T) {
 	w := newWorld(t)
-	w.fails = &control.ReplayedError{EntryID: numbered(5)}
+	w.fails = &control.ReplayedError{Receipt: receiptOf(numbered(5))}
 	rec := w.refuses(t, request("POST", "/digest-keys", `{}`, "Idempotency-Key", "k"), 409, "BW-HTTP-409")
 	if !strings.Contains(rec.Body.String(), "bronzeward digest-keys list") {
 		t.Errorf("%s", rec.Body)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"bronzeward/audit"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -28,7 +29,7 @@ type problem struct {
 	detail, hint string
 	also         []api.Finding
 	// entry is set once the refusal is in the book. unwritten says that it stays out of it.
-	entry     uuid.UUID
+	entry     audit.Receipt
 	unwritten bool
 	// header goes with the answer.
 	header http.Header
@@ -45,8 +46,8 @@ func (p *problem) document(r *http.Request) api.Problem {
 		Type: api.AboutBlank, Title: http.StatusText(p.status), Status: p.status,
 		Detail: plain(p.detail, mostDetail), Code: p.code, Instance: plain(r.URL.EscapedPath(), mostDetail),
 	}
-	if p.entry != uuid.Nil {
-		id := p.entry.String()
+	if p.entry.ID != uuid.Nil {
+		id := p.entry.ID.String()
 		doc.Decision = &id
 	}
 	if p.hint != "" {

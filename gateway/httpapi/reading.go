@@ -100,7 +100,7 @@ func (c *call) resume(rd *reading, list, text string) (place string, err error) 
 	if c.Authority.Now().Sub(row.RecordedAt) > readingLasts {
 		return "", badCursor("is of a reading that began more than an hour ago")
 	}
-	c.entry.set(session)
+	c.entry.set(audit.Receipt{ID: row.ID, RecordedAt: row.RecordedAt, Leaf: row.Leaf})
 	c.judged = true
 	return key[2], nil
 }
@@ -128,7 +128,7 @@ func (rd *reading) sameAs(row *audit.Row, issuer, subject string, epoch uuid.UUI
 
 // cursor is where the reading goes on, under the entry it began with.
 func (c *call) cursor(list, place string) string {
-	return cursorOf(list, c.entry.get().String(), c.Authority.Epoch().String(), place)
+	return cursorOf(list, c.entry.get().ID.String(), c.Authority.Epoch().String(), place)
 }
 
 func badCursor(why string) *problem {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 
+	"bronzeward/audit"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/identity"
 	"bronzeward/policy"
@@ -118,8 +119,8 @@ type refusedAct struct {
 
 func (r refusedAct) Error() string { return "refused, and this text is not shown" }
 
-func (r refusedAct) Refusal() (codes.Code, uuid.UUID, string, string, []string) {
-	return r.c, r.id, "BW-TEST-001", "the sentence", []string{"", "the hint"}
+func (r refusedAct) Refusal() (codes.Code, audit.Receipt, string, string, []string) {
+	return r.c, audit.Receipt{ID: r.id}, "BW-TEST-001", "the sentence", []string{"", "the hint"}
 }
 
 // deniedAct is a law's refusal.
@@ -127,8 +128,8 @@ type deniedAct struct{ reasons []policy.Reason }
 
 func (d deniedAct) Error() string { return "denied" }
 
-func (d deniedAct) Denial() (policy.Decision, uuid.UUID) {
-	return policy.Decision{Reasons: d.reasons}, numbered(55)
+func (d deniedAct) Denial() (policy.Decision, audit.Receipt) {
+	return policy.Decision{Reasons: d.reasons}, receiptOf(numbered(55))
 }
 
 func deny(code, message string) policy.Reason {
@@ -176,7 +177,7 @@ func TestEachErrorOfAnActHasItsStatusAndIsWrittenDown(t *testing.T) {
 		{"busy", &control.BusyError{Holder: numbered(5), Since: begin, Scope: "machine"}, 409, "BW-HOLDS-001", "", "attempts show"},
 		{"in flight", &control.InFlightError{AttemptID: numbered(5)}, 409, "BW-ATTEMPT-001", "", ""},
 		{"guard", &control.GuardError{Guard: "changes_step", Message: "secret cause"}, 409, "BW-INVARIANT-016", "", "changes_step"},
-		{"refused", &control.RefusedError{EntryID: numbered(55)}, 403, "BW-POLICY-001", own, ""},
+		{"refused", &control.RefusedError{Receipt: receiptOf(numbered(55))}, 403, "BW-POLICY-001", own, ""},
 		{"key reused", control.ErrKeyReused, 422, "BW-HTTP-422", "", ""},
 		{"database away", fmt.Errorf("%w: doing: secret cause", control.ErrUnavailable), 503, "BW-BOOK-001", "", ""},
 		{"store closed", control.ErrClosed, 503, "BW-BOOK-001", "", ""},

@@ -102,6 +102,9 @@ func TestEveryRouteAnswersAsOpenAPISaysAndLeavesOneEntry(t *testing.T) {
 			if got := rec.Header().Get(DecisionHeader); got != numbered(1001).String() {
 				t.Errorf("%s: %q", DecisionHeader, got)
 			}
+			if got, want := rec.Header().Get(LeafHeader), leafOf(numbered(1001)); got != want {
+				t.Errorf("%s: %q, want %q", LeafHeader, got, want)
+			}
 			if n := strings.Count(w.log.String(), "\n"); n != 1 {
 				t.Errorf("%d log lines: %s", n, w.log)
 			}

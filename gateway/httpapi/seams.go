@@ -31,22 +31,22 @@ type Limiter interface {
 	Allow(address string, caller identity.Caller) bool
 }
 
-// Book writes down what leaves no entry otherwise. An id it gives is durable.
+// Book writes down what leaves no entry otherwise. What a receipt names is durable.
 type Book interface {
 	// May refuses what is refused whatever the act is about, before anything is read, looked
 	// up or waited for: a denial whose entry is written. Nil is no allowance and leaves no
 	// entry; the act is judged again by whoever does it.
 	May(ctx context.Context, by identity.Actor, act, subject string) error
 	// Read judges a reading act and writes its entry.
-	Read(ctx context.Context, by identity.Actor, act, subject string) (uuid.UUID, error)
+	Read(ctx context.Context, by identity.Actor, act, subject string) (audit.Receipt, error)
 	// Continue judges a reading that goes on under its first entry. It writes an entry only
 	// when it refuses; nil is an allowance.
 	Continue(ctx context.Context, by identity.Actor, act, subject string) error
 	// Record writes a refusal that was found before any act.
-	Record(ctx context.Context, by identity.Actor, act, subject, code, message string) (uuid.UUID, error)
+	Record(ctx context.Context, by identity.Actor, act, subject, code, message string) (audit.Receipt, error)
 	// Stranger writes the refusal of a caller who proved nothing, or who asks too often: one
 	// entry per address, class and second, with a count.
-	Stranger(ctx context.Context, address, code, class, message string) (uuid.UUID, error)
+	Stranger(ctx context.Context, address, code, class, message string) (audit.Receipt, error)
 }
 
 // Authority is what is known of who and when, without asking the database.

@@ -2,17 +2,23 @@ package vault
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
-// Anchor is what OpenBao remembers of the book, outside of PostgreSQL, so that a database that
-// was restored from an older state is noticed.
+// Anchor is what OpenBao remembers of the book and of authority, outside of PostgreSQL, so that a
+// database that was restored from an older state is noticed.
 type Anchor struct {
 	// Epoch is the current one.
 	Epoch string `json:"epoch"`
-	// Size and Root are the head of the epoch's tree; 0 and empty before its first checkpoint.
+	// Size and Root are the head of the epoch's tree, as its latest checkpoint has them; 0 and
+	// empty before the first. Root is in hexadecimal digits.
 	Size int64  `json:"size"`
 	Root string `json:"root,omitempty"`
+	// AuthorityVersion is how often authority was taken away or the law changed, and Revocations
+	// how many identities are revoked.
+	AuthorityVersion int64 `json:"authority_version"`
+	Revocations      int64 `json:"revocations"`
 	// Written is when, by the writer's word.
 	Written time.Time `json:"written"`
 }
@@ -38,4 +44,85 @@ func (a *Anchors) Read(ctx context.Context) (Anchor, int, error) {
 // of KindMoved says that somebody else was first; nothing is written then.
 func (a *Anchors) Write(ctx context.Context, next Anchor, over int) (int, error) {
 	return a.client.put(ctx, "writing the anchor", PathAnchor, next, over)
+}
+
+// Forward raises the anchor to at least what raise puts into it, and gives what OpenBao remembers
+// then. raise gets what is there, the zero Anchor at the very first, puts in the epoch of the database
+// and what it knows, and does nothing else; it may be called several times. Nothing is ever lowered: what raise puts lower stays as it is, and when
+// nothing is higher nothing is written. Any number of replicas may do it at once.
+//
+// The error is an *Error. Beside outages there are KindOtherEpoch: the anchor is of another epoch;
+// KindForked: it has another root at that size; KindMissing: it was deleted. Nothing is written
+// with any of them.
+func (a *Anchors) Forward(ctx context.Context, raise func(*Anchor)) (Anchor, error) {
+	return forward(ctx, a, raise)
+}
+
+// anchorPlace is where an anchor lies. Write is check-and-set: without that, two replicas that read
+// the same would write over each other, and the lower one might be last.
+type anchorPlace interface {
+	Read(ctx context.Context) (Anchor, int, error)
+	Write(ctx context.Context, next Anchor, over int) (int, error)
+}
+
+// mostRounds bounds how often one Forward loses to others. Each round that one loses, another has
+// won: so many replicas at the very same moment are beyond any house.
+const mostRounds = 32
+
+func forward(ctx context.Context, place anchorPlace, raise func(*Anchor)) (Anchor, error) {
+	const doing = "raising the anchor"
+	for round := range mostRounds {
+		there, version, err := place.Read(ctx)
+		if err != nil {
+			return Anchor{}, err
+		}
+		want := there
+		raise(&want)
+		next, higher, err := there.raised(want, version == 0)
+		if err != nil || !higher {
+			return there, err
+		}
+		if _, err = place.Write(ctx, next, version); err == nil {
+			return next, nil
+		}
+		if kindOf(err) != KindMoved {
+			return there, err
+		}
+		if version == 0 && round > 0 {
+			// Twice nothing was there, and twice it was not the beginning.
+			return there, refused(doing, KindMissing, nil, "the anchor in OpenBao was deleted: bring it back (bao kv undelete), or remove what is left of it to begin anew (bao kv metadata delete)")
+		}
+	}
+	return Anchor{}, unavailable(doing, KindFailing, errors.New("check-and-set was lost too often"), "others write the anchor all the time")
+}
+
+// raised is the anchor with whatever is higher in want, and whether anything is. first is true
+// when there is none yet.
+func (a Anchor) raised(want Anchor, first bool) (next Anchor, higher bool, _ error) {
+	const doing = "raising the anchor"
+	if first {
+		a = Anchor{Epoch: want.Epoch}
+	}
+	next, higher = a, first
+	if want.Epoch != a.Epoch || want.Epoch == "" {
+		return a, false, refused(doing, KindOtherEpoch, nil,
+			"OpenBao remembers the epoch %s, and this database is of epoch %s: one of them is not the other's; docs/outages.md says what to do", a.Epoch, want.Epoch)
+	}
+	switch {
+	case want.Size == a.Size && want.Root != a.Root:
+		return a, false, refused(doing, KindForked, nil,
+			"OpenBao remembers another root of the book at size %d: the database or the anchor is not the other's; docs/outages.md says what to do", a.Size)
+	case want.Size > a.Size:
+		next.Size, next.Root, higher = want.Size, want.Root, true
+	}
+	if want.AuthorityVersion > a.AuthorityVersion {
+		next.AuthorityVersion, higher = want.AuthorityVersion, true
+	}
+	if want.Revocations > a.Revocations {
+		next.Revocations, higher = want.Revocations, true
+	}
+	if next.Written = want.Written; !want.Written.After(a.Written) {
+		next.Written = time.Now().UTC()
+	}
+	return next, higher, nil
 }

@@ -55,6 +55,8 @@
 //	  key_version_below_minimum, key_version_unknown
 //	                raised past, or trimmed; or OpenBao is older than the database
 //	  moved         check-and-set: somebody else wrote it in between
+//	  other_epoch, forked
+//	                the anchor is of another epoch, or has another root at that size
 //	  malformed     what is there has another shape
 //	ErrAltered      (altered) these bytes are not what was sealed for this change
 //

@@ -41,6 +41,8 @@ const (
 	KindKeyTooOld    Kind = "key_version_below_minimum"
 	KindKeyUnknown   Kind = "key_version_unknown"
 	KindMoved        Kind = "moved"
+	KindOtherEpoch   Kind = "other_epoch"
+	KindForked       Kind = "forked"
 	KindMalformed    Kind = "malformed"
 	KindAltered      Kind = "altered"
 )

@@ -28,7 +28,7 @@ func Held(ctx context.Context, c *Client, parse ParseCredential, people []*x509.
 	case asked != nil:
 		return nil, asked
 	case version > 0:
-		anchor.Detail = fmt.Sprintf("epoch %s, size %d", there.Epoch, there.Size)
+		anchor.Detail = fmt.Sprintf("epoch %s, size %d, authority version %d", there.Epoch, there.Size, there.AuthorityVersion)
 	case was:
 		anchor.State, anchor.Detail = StateWrong, c.deletedSentence(ctx, PathAnchor)
 	default:

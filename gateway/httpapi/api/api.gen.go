@@ -931,6 +931,9 @@ type LastOutcome struct {
 	State string `json:"state"`
 }
 
+// LeafHash defines model for LeafHash.
+type LeafHash = string
+
 // Login defines model for Login.
 type Login struct {
 	Issuers []LoginIssuer `json:"issuers"`
@@ -1788,6 +1791,7 @@ func (a Readiness) MarshalJSON() ([]byte, error) {
 
 type CapturedChangeResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 type CapturedChangeJSONResponse struct {
@@ -1798,6 +1802,7 @@ type CapturedChangeJSONResponse struct {
 
 type EndedChangeResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 type EndedChangeJSONResponse struct {
@@ -1817,6 +1822,7 @@ type LimitedApplicationProblemPlusJSONResponse struct {
 
 type NotModifiedResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 type NotModifiedResponse struct {
@@ -1825,6 +1831,7 @@ type NotModifiedResponse struct {
 
 type OneAttemptResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 type OneAttemptJSONResponse struct {
@@ -1835,6 +1842,7 @@ type OneAttemptJSONResponse struct {
 
 type OneMachineResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 type OneMachineJSONResponse struct {
 	Body Machine
@@ -1844,6 +1852,7 @@ type OneMachineJSONResponse struct {
 
 type RefusedResponseHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -1855,6 +1864,7 @@ type RefusedApplicationProblemPlusJSONResponse struct {
 
 type SameChangeResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 type SameChangeJSONResponse struct {
@@ -1875,6 +1885,7 @@ type RevokeApprovalResponseObject interface {
 
 type RevokeApproval200ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -1891,6 +1902,7 @@ func (response RevokeApproval200JSONResponse) VisitRevokeApprovalResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -1915,6 +1927,9 @@ func (response RevokeApprovaldefaultApplicationProblemPlusJSONResponse) VisitRev
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -1936,6 +1951,7 @@ type ListAttemptsResponseObject interface {
 
 type ListAttempts200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListAttempts200JSONResponse struct {
@@ -1951,6 +1967,7 @@ func (response ListAttempts200JSONResponse) VisitListAttemptsResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1971,6 +1988,9 @@ func (response ListAttemptsdefaultApplicationProblemPlusJSONResponse) VisitListA
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2001,6 +2021,7 @@ func (response GetAttempt200JSONResponse) VisitGetAttemptResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2024,6 +2045,9 @@ func (response GetAttemptdefaultApplicationProblemPlusJSONResponse) VisitGetAtte
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2056,6 +2080,7 @@ func (response AccountAttempt200JSONResponse) VisitAccountAttemptResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2080,6 +2105,9 @@ func (response AccountAttemptdefaultApplicationProblemPlusJSONResponse) VisitAcc
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2102,6 +2130,7 @@ type IssueCertificateResponseObject interface {
 
 type IssueCertificate201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2118,6 +2147,7 @@ func (response IssueCertificate201JSONResponse) VisitIssueCertificateResponse(w 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2142,6 +2172,9 @@ func (response IssueCertificatedefaultApplicationProblemPlusJSONResponse) VisitI
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2163,6 +2196,7 @@ type ListChangesResponseObject interface {
 
 type ListChanges200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
@@ -2179,6 +2213,7 @@ func (response ListChanges200JSONResponse) VisitListChangesResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -2189,6 +2224,7 @@ type ListChanges304Response = NotModifiedResponse
 
 func (response ListChanges304Response) VisitListChangesResponse(w http.ResponseWriter) error {
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(304)
 	return nil
@@ -2209,6 +2245,9 @@ func (response ListChangesdefaultApplicationProblemPlusJSONResponse) VisitListCh
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2240,6 +2279,7 @@ func (response SubmitChange200JSONResponse) VisitSubmitChangeResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2258,6 +2298,7 @@ func (response SubmitChange201JSONResponse) VisitSubmitChangeResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2282,6 +2323,9 @@ func (response SubmitChangedefaultApplicationProblemPlusJSONResponse) VisitSubmi
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2304,6 +2348,7 @@ type GetChangeResponseObject interface {
 
 type GetChange200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
@@ -2320,6 +2365,7 @@ func (response GetChange200JSONResponse) VisitGetChangeResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -2330,6 +2376,7 @@ type GetChange304Response = NotModifiedResponse
 
 func (response GetChange304Response) VisitGetChangeResponse(w http.ResponseWriter) error {
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(304)
 	return nil
@@ -2350,6 +2397,9 @@ func (response GetChangedefaultApplicationProblemPlusJSONResponse) VisitGetChang
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2374,6 +2424,7 @@ type ApplyChangeResponseObject interface {
 
 type ApplyChange201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2390,6 +2441,7 @@ func (response ApplyChange201JSONResponse) VisitApplyChangeResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2414,6 +2466,9 @@ func (response ApplyChangedefaultApplicationProblemPlusJSONResponse) VisitApplyC
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2437,6 +2492,7 @@ type ApproveChangeResponseObject interface {
 
 type ApproveChange201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2453,6 +2509,7 @@ func (response ApproveChange201JSONResponse) VisitApproveChangeResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2476,6 +2533,9 @@ func (response ApproveChangedefaultApplicationProblemPlusJSONResponse) VisitAppr
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2508,6 +2568,7 @@ func (response CancelChange200JSONResponse) VisitCancelChangeResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2532,6 +2593,9 @@ func (response CancelChangedefaultApplicationProblemPlusJSONResponse) VisitCance
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2553,6 +2617,7 @@ type GetChangeDiffResponseObject interface {
 
 type GetChangeDiff200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type GetChangeDiff200JSONResponse struct {
@@ -2568,6 +2633,7 @@ func (response GetChangeDiff200JSONResponse) VisitGetChangeDiffResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2588,6 +2654,9 @@ func (response GetChangeDiffdefaultApplicationProblemPlusJSONResponse) VisitGetC
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2620,6 +2689,7 @@ func (response RejectChange200JSONResponse) VisitRejectChangeResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2643,6 +2713,9 @@ func (response RejectChangedefaultApplicationProblemPlusJSONResponse) VisitRejec
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2701,6 +2774,9 @@ func (response ListCheckpointsdefaultApplicationProblemPlusJSONResponse) VisitLi
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2757,6 +2833,9 @@ func (response ListDecisionsdefaultApplicationProblemPlusJSONResponse) VisitList
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2816,6 +2895,9 @@ func (response GetDecisiondefaultApplicationProblemPlusJSONResponse) VisitGetDec
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2873,6 +2955,9 @@ func (response GetDecisionProofdefaultApplicationProblemPlusJSONResponse) VisitG
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -2893,6 +2978,7 @@ type ListDigestKeysResponseObject interface {
 
 type ListDigestKeys200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListDigestKeys200JSONResponse struct {
@@ -2908,6 +2994,7 @@ func (response ListDigestKeys200JSONResponse) VisitListDigestKeysResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2928,6 +3015,9 @@ func (response ListDigestKeysdefaultApplicationProblemPlusJSONResponse) VisitLis
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -2951,6 +3041,7 @@ type AddDigestKeyResponseObject interface {
 
 type AddDigestKey201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -2967,6 +3058,7 @@ func (response AddDigestKey201JSONResponse) VisitAddDigestKeyResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -2991,6 +3083,9 @@ func (response AddDigestKeydefaultApplicationProblemPlusJSONResponse) VisitAddDi
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -3013,6 +3108,7 @@ type ComputeDigestResponseObject interface {
 
 type ComputeDigest201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -3029,6 +3125,7 @@ func (response ComputeDigest201JSONResponse) VisitComputeDigestResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -3052,6 +3149,9 @@ func (response ComputeDigestdefaultApplicationProblemPlusJSONResponse) VisitComp
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3095,6 +3195,7 @@ type ListIdentityRevocationsResponseObject interface {
 
 type ListIdentityRevocations200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListIdentityRevocations200JSONResponse struct {
@@ -3110,6 +3211,7 @@ func (response ListIdentityRevocations200JSONResponse) VisitListIdentityRevocati
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3130,6 +3232,9 @@ func (response ListIdentityRevocationsdefaultApplicationProblemPlusJSONResponse)
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3153,6 +3258,7 @@ type RevokeIdentityResponseObject interface {
 
 type RevokeIdentity201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -3169,6 +3275,7 @@ func (response RevokeIdentity201JSONResponse) VisitRevokeIdentityResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -3192,6 +3299,9 @@ func (response RevokeIdentitydefaultApplicationProblemPlusJSONResponse) VisitRev
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3254,6 +3364,7 @@ type ListMachinesResponseObject interface {
 
 type ListMachines200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListMachines200JSONResponse struct {
@@ -3269,6 +3380,7 @@ func (response ListMachines200JSONResponse) VisitListMachinesResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3289,6 +3401,9 @@ func (response ListMachinesdefaultApplicationProblemPlusJSONResponse) VisitListM
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3312,6 +3427,7 @@ type AddMachinesResponseObject interface {
 
 type AddMachines201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -3328,6 +3444,7 @@ func (response AddMachines201JSONResponse) VisitAddMachinesResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -3351,6 +3468,9 @@ func (response AddMachinesdefaultApplicationProblemPlusJSONResponse) VisitAddMac
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3381,6 +3501,7 @@ func (response GetMachine200JSONResponse) VisitGetMachineResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3401,6 +3522,9 @@ func (response GetMachinedefaultApplicationProblemPlusJSONResponse) VisitGetMach
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3432,6 +3556,7 @@ func (response UpdateMachine200JSONResponse) VisitUpdateMachineResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3452,6 +3577,9 @@ func (response UpdateMachinedefaultApplicationProblemPlusJSONResponse) VisitUpda
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3476,6 +3604,7 @@ type ObserveMachineResponseObject interface {
 
 type ObserveMachine201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -3492,6 +3621,7 @@ func (response ObserveMachine201JSONResponse) VisitObserveMachineResponse(w http
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -3516,6 +3646,9 @@ func (response ObserveMachinedefaultApplicationProblemPlusJSONResponse) VisitObs
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -3539,6 +3672,7 @@ type PinMachineResponseObject interface {
 
 type PinMachine201ResponseHeaders struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
@@ -3555,6 +3689,7 @@ func (response PinMachine201JSONResponse) VisitPinMachineResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
 	}
@@ -3579,6 +3714,9 @@ func (response PinMachinedefaultApplicationProblemPlusJSONResponse) VisitPinMach
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
 	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
 	}
@@ -3601,6 +3739,7 @@ type ListTimelineResponseObject interface {
 
 type ListTimeline200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListTimeline200JSONResponse struct {
@@ -3616,6 +3755,7 @@ func (response ListTimeline200JSONResponse) VisitListTimelineResponse(w http.Res
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3636,6 +3776,9 @@ func (response ListTimelinedefaultApplicationProblemPlusJSONResponse) VisitListT
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3695,6 +3838,7 @@ type ListNoticesResponseObject interface {
 
 type ListNotices200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListNotices200JSONResponse struct {
@@ -3710,6 +3854,7 @@ func (response ListNotices200JSONResponse) VisitListNoticesResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3730,6 +3875,9 @@ func (response ListNoticesdefaultApplicationProblemPlusJSONResponse) VisitListNo
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
@@ -3832,6 +3980,7 @@ type WhoamiResponseObject interface {
 
 type Whoami200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type Whoami200JSONResponse struct {
@@ -3847,6 +3996,7 @@ func (response Whoami200JSONResponse) VisitWhoamiResponse(w http.ResponseWriter)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3867,6 +4017,9 @@ func (response WhoamidefaultApplicationProblemPlusJSONResponse) VisitWhoamiRespo
 	w.Header().Set("Content-Type", "application/problem+json")
 	if response.Headers.BronzewardDecision != nil {
 		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
 	}
 	if response.Headers.RetryAfter != nil {
 		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))

@@ -3923,12 +3923,14 @@ type ClientWithResponsesInterface interface {
 // RevokeApprovalResponse200Headers the declared response headers of an HTTP 200 response for RevokeApproval
 type RevokeApprovalResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // RevokeApprovalResponseDefaultHeaders the declared response headers of an HTTP default response for RevokeApproval
 type RevokeApprovalResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -3988,11 +3990,13 @@ func (r RevokeApprovalResponse) ContentType() string {
 // ListAttemptsResponse200Headers the declared response headers of an HTTP 200 response for ListAttempts
 type ListAttemptsResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListAttemptsResponseDefaultHeaders the declared response headers of an HTTP default response for ListAttempts
 type ListAttemptsResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4052,12 +4056,14 @@ func (r ListAttemptsResponse) ContentType() string {
 // GetAttemptResponse200Headers the declared response headers of an HTTP 200 response for GetAttempt
 type GetAttemptResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // GetAttemptResponseDefaultHeaders the declared response headers of an HTTP default response for GetAttempt
 type GetAttemptResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4117,12 +4123,14 @@ func (r GetAttemptResponse) ContentType() string {
 // AccountAttemptResponse200Headers the declared response headers of an HTTP 200 response for AccountAttempt
 type AccountAttemptResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // AccountAttemptResponseDefaultHeaders the declared response headers of an HTTP default response for AccountAttempt
 type AccountAttemptResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4182,12 +4190,14 @@ func (r AccountAttemptResponse) ContentType() string {
 // IssueCertificateResponse201Headers the declared response headers of an HTTP 201 response for IssueCertificate
 type IssueCertificateResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // IssueCertificateResponseDefaultHeaders the declared response headers of an HTTP default response for IssueCertificate
 type IssueCertificateResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4247,18 +4257,21 @@ func (r IssueCertificateResponse) ContentType() string {
 // ListChangesResponse200Headers the declared response headers of an HTTP 200 response for ListChanges
 type ListChangesResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
 // ListChangesResponse304Headers the declared response headers of an HTTP 304 response for ListChanges
 type ListChangesResponse304Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
 // ListChangesResponseDefaultHeaders the declared response headers of an HTTP default response for ListChanges
 type ListChangesResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4320,18 +4333,21 @@ func (r ListChangesResponse) ContentType() string {
 // SubmitChangeResponse200Headers the declared response headers of an HTTP 200 response for SubmitChange
 type SubmitChangeResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // SubmitChangeResponse201Headers the declared response headers of an HTTP 201 response for SubmitChange
 type SubmitChangeResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // SubmitChangeResponseDefaultHeaders the declared response headers of an HTTP default response for SubmitChange
 type SubmitChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4400,18 +4416,21 @@ func (r SubmitChangeResponse) ContentType() string {
 // GetChangeResponse200Headers the declared response headers of an HTTP 200 response for GetChange
 type GetChangeResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
 // GetChangeResponse304Headers the declared response headers of an HTTP 304 response for GetChange
 type GetChangeResponse304Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 	ETag               string
 }
 
 // GetChangeResponseDefaultHeaders the declared response headers of an HTTP default response for GetChange
 type GetChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4473,12 +4492,14 @@ func (r GetChangeResponse) ContentType() string {
 // ApplyChangeResponse201Headers the declared response headers of an HTTP 201 response for ApplyChange
 type ApplyChangeResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // ApplyChangeResponseDefaultHeaders the declared response headers of an HTTP default response for ApplyChange
 type ApplyChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4538,12 +4559,14 @@ func (r ApplyChangeResponse) ContentType() string {
 // ApproveChangeResponse201Headers the declared response headers of an HTTP 201 response for ApproveChange
 type ApproveChangeResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // ApproveChangeResponseDefaultHeaders the declared response headers of an HTTP default response for ApproveChange
 type ApproveChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4603,12 +4626,14 @@ func (r ApproveChangeResponse) ContentType() string {
 // CancelChangeResponse200Headers the declared response headers of an HTTP 200 response for CancelChange
 type CancelChangeResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // CancelChangeResponseDefaultHeaders the declared response headers of an HTTP default response for CancelChange
 type CancelChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4668,11 +4693,13 @@ func (r CancelChangeResponse) ContentType() string {
 // GetChangeDiffResponse200Headers the declared response headers of an HTTP 200 response for GetChangeDiff
 type GetChangeDiffResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // GetChangeDiffResponseDefaultHeaders the declared response headers of an HTTP default response for GetChangeDiff
 type GetChangeDiffResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4732,12 +4759,14 @@ func (r GetChangeDiffResponse) ContentType() string {
 // RejectChangeResponse200Headers the declared response headers of an HTTP 200 response for RejectChange
 type RejectChangeResponse200Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // RejectChangeResponseDefaultHeaders the declared response headers of an HTTP default response for RejectChange
 type RejectChangeResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4802,6 +4831,7 @@ type ListCheckpointsResponse200Headers struct {
 // ListCheckpointsResponseDefaultHeaders the declared response headers of an HTTP default response for ListCheckpoints
 type ListCheckpointsResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4866,6 +4896,7 @@ type ListDecisionsResponse200Headers struct {
 // ListDecisionsResponseDefaultHeaders the declared response headers of an HTTP default response for ListDecisions
 type ListDecisionsResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4930,6 +4961,7 @@ type GetDecisionResponse200Headers struct {
 // GetDecisionResponseDefaultHeaders the declared response headers of an HTTP default response for GetDecision
 type GetDecisionResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -4994,6 +5026,7 @@ type GetDecisionProofResponse200Headers struct {
 // GetDecisionProofResponseDefaultHeaders the declared response headers of an HTTP default response for GetDecisionProof
 type GetDecisionProofResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5053,11 +5086,13 @@ func (r GetDecisionProofResponse) ContentType() string {
 // ListDigestKeysResponse200Headers the declared response headers of an HTTP 200 response for ListDigestKeys
 type ListDigestKeysResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListDigestKeysResponseDefaultHeaders the declared response headers of an HTTP default response for ListDigestKeys
 type ListDigestKeysResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5117,12 +5152,14 @@ func (r ListDigestKeysResponse) ContentType() string {
 // AddDigestKeyResponse201Headers the declared response headers of an HTTP 201 response for AddDigestKey
 type AddDigestKeyResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // AddDigestKeyResponseDefaultHeaders the declared response headers of an HTTP default response for AddDigestKey
 type AddDigestKeyResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5182,12 +5219,14 @@ func (r AddDigestKeyResponse) ContentType() string {
 // ComputeDigestResponse201Headers the declared response headers of an HTTP 201 response for ComputeDigest
 type ComputeDigestResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // ComputeDigestResponseDefaultHeaders the declared response headers of an HTTP default response for ComputeDigest
 type ComputeDigestResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5288,11 +5327,13 @@ func (r HealthzResponse) ContentType() string {
 // ListIdentityRevocationsResponse200Headers the declared response headers of an HTTP 200 response for ListIdentityRevocations
 type ListIdentityRevocationsResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListIdentityRevocationsResponseDefaultHeaders the declared response headers of an HTTP default response for ListIdentityRevocations
 type ListIdentityRevocationsResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5352,12 +5393,14 @@ func (r ListIdentityRevocationsResponse) ContentType() string {
 // RevokeIdentityResponse201Headers the declared response headers of an HTTP 201 response for RevokeIdentity
 type RevokeIdentityResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // RevokeIdentityResponseDefaultHeaders the declared response headers of an HTTP default response for RevokeIdentity
 type RevokeIdentityResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5472,11 +5515,13 @@ func (r LoginResponse) ContentType() string {
 // ListMachinesResponse200Headers the declared response headers of an HTTP 200 response for ListMachines
 type ListMachinesResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListMachinesResponseDefaultHeaders the declared response headers of an HTTP default response for ListMachines
 type ListMachinesResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5536,12 +5581,14 @@ func (r ListMachinesResponse) ContentType() string {
 // AddMachinesResponse201Headers the declared response headers of an HTTP 201 response for AddMachines
 type AddMachinesResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // AddMachinesResponseDefaultHeaders the declared response headers of an HTTP default response for AddMachines
 type AddMachinesResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5601,11 +5648,13 @@ func (r AddMachinesResponse) ContentType() string {
 // GetMachineResponse200Headers the declared response headers of an HTTP 200 response for GetMachine
 type GetMachineResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // GetMachineResponseDefaultHeaders the declared response headers of an HTTP default response for GetMachine
 type GetMachineResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5665,11 +5714,13 @@ func (r GetMachineResponse) ContentType() string {
 // UpdateMachineResponse200Headers the declared response headers of an HTTP 200 response for UpdateMachine
 type UpdateMachineResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // UpdateMachineResponseDefaultHeaders the declared response headers of an HTTP default response for UpdateMachine
 type UpdateMachineResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5729,12 +5780,14 @@ func (r UpdateMachineResponse) ContentType() string {
 // ObserveMachineResponse201Headers the declared response headers of an HTTP 201 response for ObserveMachine
 type ObserveMachineResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // ObserveMachineResponseDefaultHeaders the declared response headers of an HTTP default response for ObserveMachine
 type ObserveMachineResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5794,12 +5847,14 @@ func (r ObserveMachineResponse) ContentType() string {
 // PinMachineResponse201Headers the declared response headers of an HTTP 201 response for PinMachine
 type PinMachineResponse201Headers struct {
 	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
 	IdempotencyReplayed *string
 }
 
 // PinMachineResponseDefaultHeaders the declared response headers of an HTTP default response for PinMachine
 type PinMachineResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5859,11 +5914,13 @@ func (r PinMachineResponse) ContentType() string {
 // ListTimelineResponse200Headers the declared response headers of an HTTP 200 response for ListTimeline
 type ListTimelineResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListTimelineResponseDefaultHeaders the declared response headers of an HTTP default response for ListTimeline
 type ListTimelineResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -5923,11 +5980,13 @@ func (r ListTimelineResponse) ContentType() string {
 // ListNoticesResponse200Headers the declared response headers of an HTTP 200 response for ListNotices
 type ListNoticesResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListNoticesResponseDefaultHeaders the declared response headers of an HTTP default response for ListNotices
 type ListNoticesResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -6049,11 +6108,13 @@ func (r ReadyzResponse) ContentType() string {
 // WhoamiResponse200Headers the declared response headers of an HTTP 200 response for Whoami
 type WhoamiResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // WhoamiResponseDefaultHeaders the declared response headers of an HTTP default response for Whoami
 type WhoamiResponseDefaultHeaders struct {
 	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
 	RetryAfter         *int
 	WWWAuthenticate    *string
 }
@@ -6843,6 +6904,13 @@ func ParseRevokeApprovalResponse(rsp *http.Response) (*RevokeApprovalResponse, e
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -6859,6 +6927,13 @@ func ParseRevokeApprovalResponse(rsp *http.Response) (*RevokeApprovalResponse, e
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6920,6 +6995,13 @@ func ParseListAttemptsResponse(rsp *http.Response) (*ListAttemptsResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListAttemptsResponseDefaultHeaders
@@ -6929,6 +7011,13 @@ func ParseListAttemptsResponse(rsp *http.Response) (*ListAttemptsResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -6990,6 +7079,13 @@ func ParseGetAttemptResponse(rsp *http.Response) (*GetAttemptResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7006,6 +7102,13 @@ func ParseGetAttemptResponse(rsp *http.Response) (*GetAttemptResponse, error) {
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7067,6 +7170,13 @@ func ParseAccountAttemptResponse(rsp *http.Response) (*AccountAttemptResponse, e
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7083,6 +7193,13 @@ func ParseAccountAttemptResponse(rsp *http.Response) (*AccountAttemptResponse, e
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7144,6 +7261,13 @@ func ParseIssueCertificateResponse(rsp *http.Response) (*IssueCertificateRespons
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7160,6 +7284,13 @@ func ParseIssueCertificateResponse(rsp *http.Response) (*IssueCertificateRespons
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7224,6 +7355,13 @@ func ParseListChangesResponse(rsp *http.Response) (*ListChangesResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -7241,6 +7379,13 @@ func ParseListChangesResponse(rsp *http.Response) (*ListChangesResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -7257,6 +7402,13 @@ func ParseListChangesResponse(rsp *http.Response) (*ListChangesResponse, error) 
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7325,6 +7477,13 @@ func ParseSubmitChangeResponse(rsp *http.Response) (*SubmitChangeResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7342,6 +7501,13 @@ func ParseSubmitChangeResponse(rsp *http.Response) (*SubmitChangeResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7358,6 +7524,13 @@ func ParseSubmitChangeResponse(rsp *http.Response) (*SubmitChangeResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7422,6 +7595,13 @@ func ParseGetChangeResponse(rsp *http.Response) (*GetChangeResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -7439,6 +7619,13 @@ func ParseGetChangeResponse(rsp *http.Response) (*GetChangeResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -7455,6 +7642,13 @@ func ParseGetChangeResponse(rsp *http.Response) (*GetChangeResponse, error) {
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7516,6 +7710,13 @@ func ParseApplyChangeResponse(rsp *http.Response) (*ApplyChangeResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7532,6 +7733,13 @@ func ParseApplyChangeResponse(rsp *http.Response) (*ApplyChangeResponse, error) 
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7593,6 +7801,13 @@ func ParseApproveChangeResponse(rsp *http.Response) (*ApproveChangeResponse, err
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7609,6 +7824,13 @@ func ParseApproveChangeResponse(rsp *http.Response) (*ApproveChangeResponse, err
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7670,6 +7892,13 @@ func ParseCancelChangeResponse(rsp *http.Response) (*CancelChangeResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7686,6 +7915,13 @@ func ParseCancelChangeResponse(rsp *http.Response) (*CancelChangeResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7747,6 +7983,13 @@ func ParseGetChangeDiffResponse(rsp *http.Response) (*GetChangeDiffResponse, err
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers GetChangeDiffResponseDefaultHeaders
@@ -7756,6 +7999,13 @@ func ParseGetChangeDiffResponse(rsp *http.Response) (*GetChangeDiffResponse, err
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7817,6 +8067,13 @@ func ParseRejectChangeResponse(rsp *http.Response) (*RejectChangeResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -7833,6 +8090,13 @@ func ParseRejectChangeResponse(rsp *http.Response) (*RejectChangeResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -7904,6 +8168,13 @@ func ParseListCheckpointsResponse(rsp *http.Response) (*ListCheckpointsResponse,
 			}
 			headers.BronzewardDecision = &value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -7973,6 +8244,13 @@ func ParseListDecisionsResponse(rsp *http.Response) (*ListDecisionsResponse, err
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8044,6 +8322,13 @@ func ParseGetDecisionResponse(rsp *http.Response) (*GetDecisionResponse, error) 
 			}
 			headers.BronzewardDecision = &value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -8114,6 +8399,13 @@ func ParseGetDecisionProofResponse(rsp *http.Response) (*GetDecisionProofRespons
 			}
 			headers.BronzewardDecision = &value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -8174,6 +8466,13 @@ func ParseListDigestKeysResponse(rsp *http.Response) (*ListDigestKeysResponse, e
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListDigestKeysResponseDefaultHeaders
@@ -8183,6 +8482,13 @@ func ParseListDigestKeysResponse(rsp *http.Response) (*ListDigestKeysResponse, e
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8244,6 +8550,13 @@ func ParseAddDigestKeyResponse(rsp *http.Response) (*AddDigestKeyResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -8260,6 +8573,13 @@ func ParseAddDigestKeyResponse(rsp *http.Response) (*AddDigestKeyResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8321,6 +8641,13 @@ func ParseComputeDigestResponse(rsp *http.Response) (*ComputeDigestResponse, err
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -8337,6 +8664,13 @@ func ParseComputeDigestResponse(rsp *http.Response) (*ComputeDigestResponse, err
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8424,6 +8758,13 @@ func ParseListIdentityRevocationsResponse(rsp *http.Response) (*ListIdentityRevo
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListIdentityRevocationsResponseDefaultHeaders
@@ -8433,6 +8774,13 @@ func ParseListIdentityRevocationsResponse(rsp *http.Response) (*ListIdentityRevo
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8494,6 +8842,13 @@ func ParseRevokeIdentityResponse(rsp *http.Response) (*RevokeIdentityResponse, e
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -8510,6 +8865,13 @@ func ParseRevokeIdentityResponse(rsp *http.Response) (*RevokeIdentityResponse, e
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8617,6 +8979,13 @@ func ParseListMachinesResponse(rsp *http.Response) (*ListMachinesResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListMachinesResponseDefaultHeaders
@@ -8626,6 +8995,13 @@ func ParseListMachinesResponse(rsp *http.Response) (*ListMachinesResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8687,6 +9063,13 @@ func ParseAddMachinesResponse(rsp *http.Response) (*AddMachinesResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -8703,6 +9086,13 @@ func ParseAddMachinesResponse(rsp *http.Response) (*AddMachinesResponse, error) 
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8764,6 +9154,13 @@ func ParseGetMachineResponse(rsp *http.Response) (*GetMachineResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers GetMachineResponseDefaultHeaders
@@ -8773,6 +9170,13 @@ func ParseGetMachineResponse(rsp *http.Response) (*GetMachineResponse, error) {
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8834,6 +9238,13 @@ func ParseUpdateMachineResponse(rsp *http.Response) (*UpdateMachineResponse, err
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers UpdateMachineResponseDefaultHeaders
@@ -8843,6 +9254,13 @@ func ParseUpdateMachineResponse(rsp *http.Response) (*UpdateMachineResponse, err
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8904,6 +9322,13 @@ func ParseObserveMachineResponse(rsp *http.Response) (*ObserveMachineResponse, e
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -8920,6 +9345,13 @@ func ParseObserveMachineResponse(rsp *http.Response) (*ObserveMachineResponse, e
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -8981,6 +9413,13 @@ func ParsePinMachineResponse(rsp *http.Response) (*PinMachineResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -8997,6 +9436,13 @@ func ParsePinMachineResponse(rsp *http.Response) (*PinMachineResponse, error) {
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -9058,6 +9504,13 @@ func ParseListTimelineResponse(rsp *http.Response) (*ListTimelineResponse, error
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListTimelineResponseDefaultHeaders
@@ -9067,6 +9520,13 @@ func ParseListTimelineResponse(rsp *http.Response) (*ListTimelineResponse, error
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -9128,6 +9588,13 @@ func ParseListNoticesResponse(rsp *http.Response) (*ListNoticesResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListNoticesResponseDefaultHeaders
@@ -9137,6 +9604,13 @@ func ParseListNoticesResponse(rsp *http.Response) (*ListNoticesResponse, error) 
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
@@ -9251,6 +9725,13 @@ func ParseWhoamiResponse(rsp *http.Response) (*WhoamiResponse, error) {
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers WhoamiResponseDefaultHeaders
@@ -9260,6 +9741,13 @@ func ParseWhoamiResponse(rsp *http.Response) (*WhoamiResponse, error) {
 				return nil, err
 			}
 			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
 		}
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int

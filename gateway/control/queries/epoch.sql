@@ -1,0 +1,1 @@
+select id, epoch from control.installation
