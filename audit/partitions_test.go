@@ -208,4 +208,3 @@ func TestPartitionsAreReadInAnyZone(t *testing.T) {
 		conn.Release()
 	}
 }
-
