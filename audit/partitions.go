@@ -158,7 +158,7 @@ func (k *PartitionKeeper) Run(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := k.Prepare(ctx); err != nil && ctx.Err() == nil {
-			k.log.Error("the book's months could not be kept", slog.Any("cause", err))
+			k.log.Error("the book's next months could not be made", slog.Int("months_ahead", -1), slog.Any("cause", err))
 		}
 	}
 }
@@ -168,4 +168,18 @@ func (k *PartitionKeeper) Ahead(now time.Time) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return monthsBetween(now, k.until)
+}
+
+// fewAhead is how many months are too few: with one left there are at least four weeks to see to it.
+const fewAhead = 2
+
+// Warnings are sentences for who watches, empty while enough months are there.
+func (k *PartitionKeeper) Warnings(now time.Time) []string {
+	switch ahead := k.Ahead(now); {
+	case ahead < 0:
+		return []string{"the book has no partition for this month, so that nothing can be recorded and every call is refused; run `select audit.ensure_partitions(3)` as bronzeward_owner"}
+	case ahead < fewAhead:
+		return []string{fmt.Sprintf("the book has partitions for %d more months, and the gateway could not make others; the log says why", ahead)}
+	}
+	return nil
 }

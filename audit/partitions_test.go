@@ -34,7 +34,7 @@ func TestMonthWithoutPartitionRefusesUnlessItCanBeMade(t *testing.T) {
 				if c.revoke {
 					mustExec(t, db.owner, noMaking)
 				}
-				b := newBook(t, db, nil)
+				b := newBook(t, db, func(c *BookConfig) { c.RefusalWindow = 20 * time.Millisecond })
 				_, errEntry := b.Write(t.Context(), readEntry())
 				errOutcome := b.WriteOutcome(t.Context(), Outcome{EntryID: uuid.New(), Kind: OutcomeAnswered})
 				_, errRefusal := b.Refuse(t.Context(), "10.0.0.1", "expired", Entry{Kind: KindRPC})
@@ -58,6 +58,21 @@ func TestMonthWithoutPartitionRefusesUnlessItCanBeMade(t *testing.T) {
 				}
 				if e, o := count(t, db.owner, "select count(*) from audit.entries"), count(t, db.owner, "select count(*) from audit.outcomes"); e != entries || o != outcomes {
 					t.Errorf("%d entries and %d outcomes, want %d and %d", e, o, entries, outcomes)
+				}
+				// What nobody waits for is tried again, and is not lost once somebody has made the month.
+				if err := b.EnqueueOutcome(t.Context(), Outcome{EntryID: uuid.New(), Kind: OutcomeAnswered}); err != nil {
+					t.Fatal(err)
+				}
+				if c.revoke && tables[0] == "outcomes" {
+					eventually(t, "it is tried in vain", func() bool { return b.Stats().Unavailable >= 2 })
+				}
+				if _, err := EnsurePartitions(t.Context(), db.owner, PartitionsAhead); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "it is durable", func() bool { return b.Stats().Parked == 0 })
+				outcomes++
+				if n := count(t, db.owner, "select count(*) from audit.outcomes"); n != outcomes || b.Stats().Abandoned != 0 {
+					t.Errorf("%d outcomes once the month is there, want %d", n, outcomes)
 				}
 				// Nothing half-recorded: no row waits for the sequencer that is not in the book.
 				if n := count(t, db.owner, "select count(*) from audit.unsequenced"); n != entries+outcomes {

@@ -87,8 +87,11 @@ type Config struct {
 	VerifyDeadline time.Duration
 	// ReceiveWithin is how long a caller may take to send its one message; default 90 s.
 	ReceiveWithin time.Duration
-	Registry      prometheus.Registerer
-	Logger        *slog.Logger
+	// Warnings are further sentences for /readyz that make no replica unready; default none. It
+	// does no I/O.
+	Warnings func() []string
+	Registry prometheus.Registerer
+	Logger   *slog.Logger
 }
 
 // Validate names everything that is missing.
@@ -147,6 +150,7 @@ type Gateway struct {
 	proxySources []netip.Prefix
 	perCaller    *buckets
 	metrics      *Metrics
+	warnings     func() []string
 	log          *slog.Logger
 
 	reader *facts.Reader
@@ -176,6 +180,7 @@ func New(cfg Config) (*Gateway, error) {
 		proxySources:      cfg.ProxySources,
 		perCaller:         newBuckets(limits.CallsPerSecond, time.Now),
 		metrics:           NewMetrics(cfg.Registry),
+		warnings:          cfg.Warnings,
 		log:               cfg.Logger,
 	}
 	var err error

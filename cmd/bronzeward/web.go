@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bronzeward/audit"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/httpapi"
@@ -37,6 +38,7 @@ type rooms struct {
 	keys     *keys
 	registry *prometheus.Registry
 	log      *slog.Logger
+	months   *audit.PartitionKeeper
 	stopping <-chan struct{}
 }
 
