@@ -151,6 +151,8 @@ func TestTheQueriesOfTheAuditorAnswer(t *testing.T) {
 		}
 	}
 
+	readNoOlderMonths(t, owner, auditor, queries)
+
 	// Control: a row whose record was changed behind the triggers is what the leaf query finds.
 	if _, err := owner.Exec(t.Context(), `alter table audit.entries disable trigger user; alter table audit.entries alter column leaf drop expression;
 		update audit.entries set record = convert_to(replace(convert_from(record, 'UTF8'), 'olga', 'vera'), 'UTF8') where id = '018f2f6e-0000-7000-8000-000000000001'`); err != nil {
@@ -173,4 +175,45 @@ func readAll(t *testing.T, pool *pgxpool.Pool, sql string) (n int, text string) 
 		t.Fatalf("%v\n%s", err, sql)
 	}
 	return len(lines), strings.Join(lines, "\n")
+}
+
+// readNoOlderMonths adds two years to the book and asks the planner what it reads: a query with a range of time touches
+// none of them.
+func readNoOlderMonths(t *testing.T, owner, auditor *pgxpool.Pool, queries map[string]string) {
+	t.Helper()
+	if _, err := owner.Exec(t.Context(), `do $$ begin
+		for n in 0..23 loop for parent in 0..1 loop
+			execute format('create table audit.%1$s_old_%2$s partition of audit.%1$s for values from (%3$L) to (%4$L)', (array['entries', 'outcomes'])[parent + 1], n,
+				timestamptz '2020-01-01 00:00+00' + make_interval(months => n), timestamptz '2020-01-01 00:00+00' + make_interval(months => n + 1));
+		end loop; end loop; end $$`); err != nil {
+		t.Fatal(err)
+	}
+	ranged := 0
+	for name, sql := range queries {
+		rows, err := auditor.Query(t.Context(), "explain (analyze, timing off, costs off) "+sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		read := 0
+		for _, line := range plan {
+			if strings.Contains(line, "_old_") && strings.Contains(line, "actual") && strings.Contains(line, " on ") {
+				read++
+			}
+		}
+		switch has := strings.Contains(sql, ">= now() - interval"); {
+		case has && read > 0:
+			t.Errorf("%s reads %d tables of months outside its range:\n%s", name, read, strings.Join(plan, "\n"))
+		case has:
+			ranged++
+		case name == "leaves" && read < 2*24: // control
+			t.Errorf("%s, without a range, reads %d old tables", name, read)
+		}
+	}
+	if ranged < 9 {
+		t.Errorf("%d queries have a range of time", ranged)
+	}
 }

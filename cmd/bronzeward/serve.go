@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
-	"bronzeward/audit"
 	"bronzeward/gateway"
 	"bronzeward/gateway/facts"
 	"bronzeward/gateway/httpapi"
@@ -44,12 +43,9 @@ func (s *serveCmd) Run(ctx context.Context, g *globals) (err error) {
 		return err
 	}
 	defer store.Close()
-	months := audit.NewPartitionKeeper(store.Pool(), log)
-	if err := months.Prepare(ctx); err != nil {
-		return fmt.Errorf("preparing the book: %w", err)
-	}
-	if err := audit.CheckGuards(ctx, store.Pool()); err != nil {
-		return fmt.Errorf("checking the book: %w", err)
+	months, err := prepareBook(ctx, store.Pool(), log)
+	if err != nil {
+		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
