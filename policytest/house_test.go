@@ -22,6 +22,7 @@ const root = ".."
 var mayImport = map[string][]string{
 	"policy":                    {},
 	"audit":                     {"policy"},
+	"audit/tree":                {"audit"},
 	"policytest":                {"policy"},
 	"gateway/control":           {"audit", "policy"},
 	"gateway/identity":          {"policy"},
@@ -30,10 +31,10 @@ var mayImport = map[string][]string{
 	"gateway/keyfile":           {},
 	"gateway/vault":             {"gateway/keyfile"},
 	"gateway/notify":            {"gateway/control"},
-	"gateway/httpapi":           {"gateway/control", "policy", "audit", "gateway/identity", "gateway/httpapi/api"},
+	"gateway/httpapi":           {"gateway/control", "policy", "audit", "audit/tree", "gateway/identity", "gateway/httpapi/api"},
 	"gateway/httpapi/api":       {},
 	"gateway/httpapi/apiclient": {"gateway/httpapi/api"},
-	"gateway":                   {"gateway/identity", "gateway/facts", "gateway/upstream", "gateway/control", "policy", "audit"},
+	"gateway":                   {"gateway/identity", "gateway/facts", "gateway/upstream", "gateway/control", "policy", "audit", "audit/tree"},
 	"cmd/bronzeward":            {"*"},
 	"fixtures/versions":         {},
 }
@@ -41,7 +42,7 @@ var mayImport = map[string][]string{
 // doors says which rooms may import a large dependency, by the beginning of its path.
 var doors = map[string][]string{
 	"github.com/open-policy-agent/opa":          {"policy", "policytest"},
-	"github.com/jackc/pgx":                      {"audit", "gateway/control", "cmd/bronzeward"},
+	"github.com/jackc/pgx":                      {"audit", "audit/tree", "gateway/control", "cmd/bronzeward"},
 	"github.com/jackc/tern":                     {"audit", "gateway/control", "cmd/bronzeward"},
 	"github.com/siderolabs/talos/pkg/machinery": {"gateway", "gateway/facts", "gateway/upstream"},
 	"github.com/siderolabs/grpc-proxy":          {"gateway", "gateway/facts", "gateway/upstream"},
