@@ -59,20 +59,3 @@ func (e *RowError) Error() string {
 func (e *RowError) noPartition() bool {
 	return e.SQLState == "23514" && e.Constraint == ""
 }
-
-// EnsurePartitions makes the partitions of the current month and of so many months ahead, by the database's clock, and
-// returns how many were missing. The gateway calls it at start and once a day; calls from several replicas take turns.
-func EnsurePartitions(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, months int,
-) (int, error) {
-	var made int
-	if err := db.QueryRow(ctx, "select audit.ensure_partitions($1)", months).Scan(&made); err != nil {
-		return 0, fmt.Errorf("making partitions: %w", cause(err))
-	}
-	return made, nil
-}
-
-// PartitionsAhead is how many months ahead the gateway keeps partitions: three, so that a gateway that cannot make any
-// is noticed long before it stops.
-const PartitionsAhead = 3

@@ -222,6 +222,13 @@ func (b *Book) put(ctx context.Context, it *item) error {
 	select {
 	case b.queue <- it:
 		return nil
+	default:
+	}
+	b.stats.blocked.Add(1)
+	defer b.stats.blocked.Add(-1)
+	select {
+	case b.queue <- it:
+		return nil
 	case <-ctx.Done():
 		return unavailable(context.Cause(ctx))
 	}

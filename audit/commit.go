@@ -121,12 +121,16 @@ func (b *Book) write(ctx context.Context, items []*item) {
 			if _, err := EnsurePartitions(ctx, b.cfg.Pool, PartitionsAhead); err != nil {
 				b.cfg.Logger.Error("no partition for this month", "error", err)
 			}
-		case end == refused && len(items) > 1:
-			// Each row in a transaction of its own: only the one that the database refuses is refused.
+		case end == refused && noPartition(err) && oneTable(items):
 			for _, it := range items {
-				b.write(ctx, []*item{it})
+				b.answer(it, Receipt{}, err)
 			}
 			return
+		case end == refused && len(items) > 1 && rowsFault(err):
+			// Only the row that the database refuses is refused, and its neighbours wait for a few transactions more.
+			first, rest := split(items, err)
+			b.write(ctx, first)
+			items, try = rest, 0
 		case again:
 		case end == unguarded:
 			// Entries cannot be written without the guard, outcomes can.
@@ -151,7 +155,7 @@ func (b *Book) write(ctx context.Context, items []*item) {
 // passing is whether a new connection or another moment may help.
 func passing(err error) bool {
 	var row *RowError
-	if !errors.As(err, &row) {
+	if !errors.As(err, &row) || row.noPartition() {
 		return true
 	}
 	switch row.SQLState[:min(2, len(row.SQLState))] {
@@ -159,6 +163,39 @@ func passing(err error) bool {
 		return true
 	}
 	return false
+}
+
+// rowsFault is whether a row may be to blame, so that its neighbours can be written without it: not where the server has
+// no room, no connection or no time for any row. Memory is a row's fault too, when the row is large.
+func rowsFault(err error) bool {
+	var row *RowError
+	return errors.As(err, &row) && (!passing(err) || row.noPartition() || row.SQLState == "53200")
+}
+
+// split parts items that the database refused together, so that in the end a refused row is alone. Where a partition is
+// missing, it is missing for all of one table. items are at least two; neither part is empty.
+func split(items []*item, err error) (first, rest []*item) {
+	if noPartition(err) {
+		for _, it := range items {
+			if it.outcome {
+				first = append(first, it)
+			} else {
+				rest = append(rest, it)
+			}
+		}
+		return first, rest // oneTable has answered what is of one
+	}
+	half := len(items) / 2
+	return items[:half:half], items[half:]
+}
+
+func oneTable(items []*item) bool {
+	for _, it := range items {
+		if it.outcome != items[0].outcome {
+			return false
+		}
+	}
+	return true
 }
 
 func noPartition(err error) bool {

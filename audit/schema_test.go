@@ -41,76 +41,6 @@ func texts(t testing.TB, pool *pgxpool.Pool, sql string) []string {
 	return list
 }
 
-// relations are the tables of the book with rows that may never change: parents and partitions, by name.
-const relations = `select c.oid::regclass::text from pg_class c where c.relnamespace = 'audit'::regnamespace
-	and c.relkind in ('r', 'p') and (c.relname like 'entries%' or c.relname like 'outcomes%') order by 1`
-
-func TestEveryTableAndPartitionRefusesChange(t *testing.T) {
-	db := newDatabase(t)
-	b := newBook(t, db, nil)
-	r, err := b.Write(t.Context(), readEntry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.WriteOutcome(t.Context(), Outcome{EntryID: r.ID, Kind: OutcomeAnswered}); err != nil {
-		t.Fatal(err)
-	}
-	current := strings.TrimPrefix(texts(t, db.owner, "select tableoid::regclass::text from audit.entries")[0], "audit.entries")
-	tables := texts(t, db.owner, relations)
-	if len(tables) != 2*(1+1+PartitionsAhead) {
-		t.Fatalf("tables: %v", tables)
-	}
-	for _, table := range tables {
-		for _, change := range []string{"update %s set record = 'forged'", "delete from %s", "truncate %s"} {
-			sql := fmt.Sprintf(change, table)
-			// A row trigger has nothing to refuse where there is no row.
-			hasRow := strings.HasSuffix(table, current) || !strings.Contains(table, "_")
-			if !hasRow && !strings.HasPrefix(sql, "truncate") {
-				continue
-			}
-			for _, mode := range []string{"origin", "replica"} {
-				t.Run(sql+" as "+mode, func(t *testing.T) {
-					tx, err := db.owner.Begin(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer tx.Rollback(t.Context())
-					if _, err := tx.Exec(t.Context(), "set local session_replication_role = "+mode); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := tx.Exec(t.Context(), "savepoint before"); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := tx.Exec(t.Context(), sql); sqlState(err) != "BW001" {
-						t.Fatalf("a superuser's %q: %v, want it refused by the trigger", sql, err)
-					}
-
-					// Control: without the triggers the same statement changes the book.
-					if _, err := tx.Exec(t.Context(), "rollback to before"); err != nil {
-						t.Fatal(err)
-					}
-					for _, other := range tables {
-						if _, err := tx.Exec(t.Context(), "alter table "+other+" disable trigger all"); err != nil {
-							t.Fatal(err)
-						}
-					}
-					tag, err := tx.Exec(t.Context(), sql)
-					if err != nil {
-						t.Fatalf("control: %v", err)
-					}
-					if !strings.HasPrefix(sql, "truncate") && tag.RowsAffected() != 1 {
-						t.Errorf("control: %d rows changed, want 1", tag.RowsAffected())
-					}
-					var left int
-					if err := tx.QueryRow(t.Context(), "select count(*) from "+table+" where record <> 'forged'").Scan(&left); err != nil || left != 0 {
-						t.Errorf("control: %d rows are as they were (%v), want none", left, err)
-					}
-				})
-			}
-		}
-	}
-}
-
 func TestGatewayAndAuditorMayNoMoreThanTheyNeed(t *testing.T) {
 	db := newDatabase(t)
 	partition := "audit.entries_" + texts(t, db.owner, "select to_char(clock_timestamp() at time zone 'UTC', 'YYYY_MM')")[0]
@@ -126,7 +56,12 @@ func TestGatewayAndAuditorMayNoMoreThanTheyNeed(t *testing.T) {
 		"alter table audit.entries detach partition " + partition, "alter table audit.entries disable trigger all",
 		"drop trigger entries_no_truncate on audit.entries", "create table audit.mine (a int)", "set role bronzeward_owner",
 		"create or replace function audit.leaf(record bytea, recorded_at timestamptz) returns bytea language sql as 'select record'",
-		"set session_replication_role = replica", strings.Replace(plain, "audit.entries", partition, 1),
+		"set session_replication_role = replica", "alter table audit.leaves disable trigger all", "update audit.leaves set index = 7",
+		"delete from audit.leaves", "update audit.tiles set index = 7", "delete from audit.checkpoints", "truncate audit.trees",
+		"insert into audit.entries (id, kind, verdict, authority_version, count, record) values (gen_random_uuid(), 'rpc', 'allow', 1, 1, '{\"v\":1}') on conflict (recorded_at, id) do update set record = 'x'",
+		"merge into audit.entries e using (values (1)) v on true when matched then update set record = 'x'",
+		"merge into audit.outcomes o using (values (1)) v on true when matched then delete",
+		"copy audit.entries (recorded_at, id, kind, verdict, authority_version, count, record) from stdin", "copy " + partition + " from stdin", strings.Replace(plain, "audit.entries", partition, 1),
 		fmt.Sprintf(insert, ", recorded_at", ", '2020-01-01'"), fmt.Sprintf(insert, ", leaf", ", 'x'"),
 	}
 	for _, sql := range refused {

@@ -9,6 +9,7 @@ import (
 // waiting: nothing is dropped, and the sums show it.
 type Stats struct {
 	Queued        int           // rows waiting for a batch now
+	Blocked       int           // callers waiting for a place in the queue now, because it is full
 	Parked        int           // outcomes nobody waits for that are not durable yet
 	Batches       uint64        // transactions that committed
 	Rows          uint64        // rows in them
@@ -26,6 +27,7 @@ type Stats struct {
 type counters struct {
 	batches, rows, largest, commitNanos                                   atomic.Uint64
 	stale, rowsRefused, unavailable, unknown, lasted, abandoned, refusals atomic.Uint64
+	blocked                                                               atomic.Int64
 }
 
 // Stats may be called at any time; its numbers are each exact, and not of one instant.
@@ -33,6 +35,7 @@ func (b *Book) Stats() Stats {
 	c := &b.stats
 	return Stats{
 		Queued:        len(b.queue),
+		Blocked:       int(c.blocked.Load()),
 		Parked:        len(b.parked),
 		Batches:       c.batches.Load(),
 		Rows:          c.rows.Load(),

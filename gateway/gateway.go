@@ -88,7 +88,10 @@ type Config struct {
 	// ReceiveWithin is how long a caller may take to send its one message; default 90 s.
 	ReceiveWithin time.Duration
 	// Tree is what this replica knows of the tree over the book, for Ready; null where it is not sequenced.
-	Tree     *BookTree
+	Tree *BookTree
+	// Warnings are further sentences for /readyz that make no replica unready; default none. It
+	// does no I/O.
+	Warnings func() []string
 	Registry prometheus.Registerer
 	Logger   *slog.Logger
 }
@@ -150,6 +153,7 @@ type Gateway struct {
 	perCaller    *buckets
 	metrics      *Metrics
 	tree         *BookTree // null in some tests
+	warnings     func() []string
 	log          *slog.Logger
 
 	reader *facts.Reader
@@ -179,6 +183,7 @@ func New(cfg Config) (*Gateway, error) {
 		proxySources:      cfg.ProxySources,
 		perCaller:         newBuckets(limits.CallsPerSecond, time.Now),
 		metrics:           NewMetrics(cfg.Registry),
+		warnings:          cfg.Warnings,
 		log:               cfg.Logger,
 	}
 	var err error

@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -17,23 +15,6 @@ type Metrics struct {
 	headers   *prometheus.CounterVec
 	rounds    prometheus.Histogram
 	waiting   prometheus.Gauge
-}
-
-// BookMetrics registers the numbers of the group commit and gives what the book tells of
-// each of its commits.
-func BookMetrics(reg prometheus.Registerer) func(rows int, took time.Duration) {
-	rowsIn := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "bronzeward_book_commit_rows", Help: "Rows of one group commit.", Buckets: prometheus.ExponentialBuckets(1, 2, 10),
-	})
-	seconds := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "bronzeward_book_commit_seconds", Help: "Time of one group commit, from its first statement to the answer.",
-		Buckets: prometheus.ExponentialBuckets(0.0001, 2.5, 14),
-	})
-	reg.MustRegister(rowsIn, seconds)
-	return func(rows int, took time.Duration) {
-		rowsIn.Observe(float64(rows))
-		seconds.Observe(took.Seconds())
-	}
 }
 
 // NewMetrics makes the metrics and registers them; registering twice panics, which is

@@ -29,6 +29,9 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 		}
 	}
 	credentials, warnings := credentialsReady(g.credentials(ctx), time.Now())
+	if g.warnings != nil {
+		warnings = append(warnings, g.warnings()...)
+	}
 	switch {
 	case len(credentials) == 0:
 		problems = append(problems, "there is no Talos credential, for any cluster")

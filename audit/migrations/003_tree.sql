@@ -72,6 +72,100 @@ begin
 end
 $$;
 
+-- What waits for its place is taken out by the sequencer, which deletes, and changed by nobody. The owner's own DELETE is
+-- refused too: a row that leaves without a leaf would be in neither place.
+create function audit.refuse_taking() returns trigger
+    language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not pg_has_role(current_user, 'bronzeward_gateway', 'member') then
+        raise exception 'only the sequencer takes rows out of %.%', tg_table_schema, tg_table_name using errcode = 'BW001';
+    end if;
+    return null;
+end
+$$;
+revoke all on function audit.refuse_taking() from public;
+comment on function audit.refuse_taking() is 'Trigger: refuses DELETE with SQLSTATE BW001, but for the gateway''s role.';
+create trigger unsequenced_no_change before update on audit.unsequenced
+    for each row execute function audit.refuse_change();
+create trigger unsequenced_no_taking before delete on audit.unsequenced
+    for each statement execute function audit.refuse_taking();
+create trigger unsequenced_no_truncate before truncate on audit.unsequenced
+    for each statement execute function audit.refuse_change();
+alter table audit.unsequenced enable always trigger unsequenced_no_change;
+alter table audit.unsequenced enable always trigger unsequenced_no_taking;
+alter table audit.unsequenced enable always trigger unsequenced_no_truncate;
+
+-- Bounds are told as text, which can be read back in one style of dates alone.
+create function audit.partitions() returns table (parent text, name text, lower timestamptz, upper timestamptz)
+    language sql stable set search_path = pg_catalog, pg_temp set datestyle = 'ISO' set timezone = 'UTC'
+as $$
+    select p.relname::text, c.relname::text, (b.bounds)[1]::timestamptz, (b.bounds)[2]::timestamptz
+    from pg_inherits i
+    join pg_class c on c.oid = i.inhrelid
+    join pg_class p on p.oid = i.inhparent
+    cross join lateral (select regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)') as bounds) b
+    where i.inhparent in ('audit.entries'::regclass, 'audit.outcomes'::regclass) and not i.inhdetachpending
+    order by (b.bounds)[1]::timestamptz, p.relname;
+$$;
+revoke all on function audit.partitions() from public;
+grant execute on function audit.partitions() to bronzeward_gateway, bronzeward_auditor;
+comment on function audit.partitions() is
+    'The attached partitions of entries and outcomes, oldest first, with the first moment each takes and the first it does not take; null for a default partition.';
+
+-- As in 001, and: a partition that was attached by hand, and so has no trigger against TRUNCATE of its own, gets one; a
+-- table that has a month's name and is no partition is named instead of being taken for one.
+create or replace function audit.ensure_partitions(months integer) returns integer
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '10s'
+as $$
+declare
+    parent text;
+    part   text;
+    lower  timestamptz;
+    upper  timestamptz;
+    made   integer := 0;
+begin
+    if months is null or months < 0 or months > 120 then
+        raise exception 'months must be between 0 and 120' using errcode = 'invalid_parameter_value';
+    end if;
+    for ahead in 0..months loop
+        lower := (date_trunc('month', clock_timestamp() at time zone 'UTC') + make_interval(months => ahead)) at time zone 'UTC';
+        upper := (lower at time zone 'UTC' + interval '1 month') at time zone 'UTC';
+        foreach parent in array array['entries', 'outcomes'] loop
+            part := parent || to_char(lower at time zone 'UTC', '"_"YYYY"_"MM');
+            continue when exists (select from pg_class where relnamespace = 'audit'::regnamespace and relname = part and relispartition);
+            -- Not an advisory lock: any login could hold one for ever.
+            lock table audit_gate.partitions in exclusive mode;
+            -- A query of its own, with a new snapshot: while this one waited, another may have made it.
+            continue when exists (select from pg_class where relnamespace = 'audit'::regnamespace and relname = part and relispartition);
+            if to_regclass(format('audit.%I', part)) is not null then
+                raise exception 'audit.% is there and is no partition of audit.%: attach it, or rename it', part, parent
+                    using errcode = 'duplicate_table', table = part;
+            end if;
+            execute format('create table audit.%I (like audit.%I including all)', part, parent);
+            execute format('create trigger %I before truncate on audit.%I for each statement execute function audit.refuse_change()',
+                parent || '_no_truncate', part);
+            execute format('alter table audit.%I enable always trigger %I', part, parent || '_no_truncate');
+            execute format('alter table audit.%I attach partition audit.%I for values from (%L) to (%L)', parent, part, lower, upper);
+            execute format('comment on table audit.%I is %L', part, 'Partition of audit.' || parent || ' for one month (UTC).');
+            made := made + 1;
+        end loop;
+    end loop;
+    for parent, part in
+        select p.relname, c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class p on p.oid = i.inhparent
+        where i.inhparent in ('audit.entries'::regclass, 'audit.outcomes'::regclass) and c.relnamespace = 'audit'::regnamespace
+            and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = p.relname || '_no_truncate')
+    loop
+        execute format('create trigger %I before truncate on audit.%I for each statement execute function audit.refuse_change()',
+            parent || '_no_truncate', part);
+        execute format('alter table audit.%I enable always trigger %I', part, parent || '_no_truncate');
+    end loop;
+    return made;
+end
+$$;
+comment on function audit.ensure_partitions(integer) is
+    'Makes the partitions of this month and of so many months ahead, gives those attached by hand their trigger against TRUNCATE, and returns how many it made. Runs as its owner; the gateway may call it.';
+
 grant select on audit.trees, audit.leaves, audit.tiles, audit.checkpoints to bronzeward_gateway, bronzeward_auditor;
 grant insert (tree, epoch, origin) on audit.trees to bronzeward_gateway;
 grant insert on audit.leaves, audit.tiles to bronzeward_gateway;

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -129,10 +128,7 @@ func TestTheQueriesOfTheAuditorAnswer(t *testing.T) {
 	owner, auditor := as("postgres"), as("auditor")
 	fillBook(t, owner, as("gateway"))
 
-	queries := map[string]string{}
-	for _, m := range regexp.MustCompile("(?s)```sql\n-- (\\w+)\n(.*?)```").FindAllStringSubmatch(page(t, "auditing.md"), -1) {
-		queries[m[1]] = m[2]
-	}
+	queries := blocks(t, "auditing.md")
 	// Rows a query gives, and what one of them says.
 	wants := map[string]struct {
 		rows int
@@ -141,6 +137,7 @@ func TestTheQueriesOfTheAuditorAnswer(t *testing.T) {
 		"changes": {1, "sha256:k0:new"}, "refusals": {1, "the request names no mode"}, "held": {1, "worker-1"},
 		"person": {4, "machines.pin"}, "lost": {1, "Version"}, "fields": {1, "machine.nodeLabels.a"},
 		"strangers": {1, "10.6.6.6"}, "acts": {1, "machines.pin"}, "laws": {1, "aa"}, "judged": {1, "the node lost power"}, "approved": {1, "ada"}, "proposals": {1, "waiting"}, "leaves": {0, ""},
+		"other": {1, "sha256:k0:new"},
 	}
 	same(t, "queries", slices.Collect(maps.Keys(wants)), slices.Collect(maps.Keys(queries)))
 	for query, want := range wants {
@@ -153,6 +150,8 @@ func TestTheQueriesOfTheAuditorAnswer(t *testing.T) {
 			t.Errorf("%s: %d rows, want %d with %q in them:\n%s", query, rows, want.rows, want.says, got)
 		}
 	}
+
+	readNoOlderMonths(t, owner, auditor, queries)
 
 	// Control: a row whose record was changed behind the triggers is what the leaf query finds.
 	if _, err := owner.Exec(t.Context(), `alter table audit.entries disable trigger user; alter table audit.entries alter column leaf drop expression;
@@ -176,4 +175,45 @@ func readAll(t *testing.T, pool *pgxpool.Pool, sql string) (n int, text string) 
 		t.Fatalf("%v\n%s", err, sql)
 	}
 	return len(lines), strings.Join(lines, "\n")
+}
+
+// readNoOlderMonths adds two years to the book and asks the planner what it reads: a query with a range of time touches
+// none of them.
+func readNoOlderMonths(t *testing.T, owner, auditor *pgxpool.Pool, queries map[string]string) {
+	t.Helper()
+	if _, err := owner.Exec(t.Context(), `do $$ begin
+		for n in 0..23 loop for parent in 0..1 loop
+			execute format('create table audit.%1$s_old_%2$s partition of audit.%1$s for values from (%3$L) to (%4$L)', (array['entries', 'outcomes'])[parent + 1], n,
+				timestamptz '2020-01-01 00:00+00' + make_interval(months => n), timestamptz '2020-01-01 00:00+00' + make_interval(months => n + 1));
+		end loop; end loop; end $$`); err != nil {
+		t.Fatal(err)
+	}
+	ranged := 0
+	for name, sql := range queries {
+		rows, err := auditor.Query(t.Context(), "explain (analyze, timing off, costs off) "+sql)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		read := 0
+		for _, line := range plan {
+			if strings.Contains(line, "_old_") && strings.Contains(line, "actual") && strings.Contains(line, " on ") {
+				read++
+			}
+		}
+		switch has := strings.Contains(sql, ">= now() - interval"); {
+		case has && read > 0:
+			t.Errorf("%s reads %d tables of months outside its range:\n%s", name, read, strings.Join(plan, "\n"))
+		case has:
+			ranged++
+		case name == "leaves" && read < 2*24: // control
+			t.Errorf("%s, without a range, reads %d old tables", name, read)
+		}
+	}
+	if ranged < 9 {
+		t.Errorf("%d queries have a range of time", ranged)
+	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"bronzeward/audit"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/control"
@@ -116,6 +118,18 @@ func (c *Config) openStore(ctx context.Context, log *slog.Logger) (*control.Stor
 		return nil, fmt.Errorf("opening the database (database.url): %w", err)
 	}
 	return store, nil
+}
+
+// prepareBook errs where nothing could be recorded this month, or the book could be rewritten.
+func prepareBook(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) (*audit.PartitionKeeper, error) {
+	months := audit.NewPartitionKeeper(pool, log)
+	if err := months.Prepare(ctx); err != nil {
+		return nil, fmt.Errorf("preparing the book: %w", err)
+	}
+	if err := audit.CheckGuards(ctx, pool); err != nil {
+		return nil, fmt.Errorf("checking the book: %w", err)
+	}
+	return months, nil
 }
 
 func newBook(store *control.Store, log *slog.Logger, observe func(int, time.Duration)) (*audit.Book, error) {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
@@ -46,8 +45,9 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 		return err
 	}
 	defer store.Close()
-	if _, err := audit.EnsurePartitions(ctx, store.Pool(), audit.PartitionsAhead); err != nil {
-		return fmt.Errorf("making the book's next months: %w", err)
+	months, err := prepareBook(ctx, store.Pool(), log)
+	if err != nil {
+		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -58,6 +58,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 	}
 	defer book.Close()
 	now := func() time.Time { return store.Snapshot().Now() }
+	gateway.BookState(registry, book.Stats, func() int { return months.Ahead(now()) })
 	held, err := cfg.openKeys(ctx, s.Development, registry, log, now)
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 		},
 		ProxySources:      cfg.proxySources(),
 		TransportDeadline: cfg.Apply.TransportDeadline, VerifyDeadline: cfg.Apply.VerifyDeadline,
-		Registry: registry, Tree: watch, Logger: log,
+		Registry: registry, Tree: watch, Logger: log, Warnings: func() []string { return months.Warnings(now()) },
 	})
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 	if held.anchors != nil {
 		acts.Anchor = actsAnchor{held.anchors}
 	}
-	house := rooms{book: reads, gw: gw, acts: acts, sequencing: sequencing, store: store, who: who, keys: held, registry: registry, log: log, stopping: ctx.Done()}
+	house := rooms{book: reads, gw: gw, acts: acts, sequencing: sequencing, store: store, who: who, keys: held, registry: registry, log: log, months: months, stopping: ctx.Done()}
 	server, err := cfg.newWeb(house, certificate)
 	if err != nil {
 		return err
@@ -170,7 +171,7 @@ func (s *serveCmd) run(ctx context.Context, r rooms, sender *notify.Sender, list
 	if r.keys.keeper != nil {
 		group.Go(func() error { r.keys.keeper.Run(background); return nil })
 	}
-	group.Go(func() error { keepPartitions(background, r.store.Pool(), r.log); return nil })
+	group.Go(func() error { r.months.Run(background); return nil })
 	if cfg.Policy.WatchDirectory != "" {
 		group.Go(func() error { return watchPolicy(background, r.acts, cfg.path(cfg.Policy.WatchDirectory), r.log) })
 	}
@@ -186,20 +187,4 @@ func (s *serveCmd) run(ctx context.Context, r rooms, sender *notify.Sender, list
 		return err
 	})
 	return group.Wait()
-}
-
-// keepPartitions makes the book's next months ahead of time, once a day until ctx ends.
-func keepPartitions(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) {
-	tick := time.NewTicker(24 * time.Hour)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if _, err := audit.EnsurePartitions(ctx, pool, audit.PartitionsAhead); err != nil {
-			log.ErrorContext(ctx, "the book's next months could not be made", slog.Any("cause", err))
-		}
-	}
 }

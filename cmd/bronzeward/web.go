@@ -42,6 +42,7 @@ type rooms struct {
 	sequencing *sequencing
 	registry   *prometheus.Registry
 	log        *slog.Logger
+	months     *audit.PartitionKeeper
 	stopping   <-chan struct{}
 	book       reading
 }

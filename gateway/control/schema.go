@@ -26,7 +26,7 @@ const (
 	// OldestSchema and NewestSchema are the versions of schema control this binary serves.
 	// Changes expand first and contract later, so that the range may grow beyond one.
 	OldestSchema int32 = 5
-	NewestSchema int32 = 5
+	NewestSchema int32 = 6
 
 	versionTable = "control.schema_version"
 )
