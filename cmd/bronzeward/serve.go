@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
-	"bronzeward/audit"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/gateway/facts"
