@@ -58,20 +58,8 @@ func s8(ctx context.Context, s *stage) (err error) {
 
 // happened is the story: something is lost, something approved and applied, something refused.
 func (i *inspection) happened(ctx context.Context) error {
-	if err := i.w.Nodes["worker-2"].Fault(talosd.Fault{Kind: talosd.ResetBefore}); err != nil {
-		return err
-	}
-	id, file, err := i.capture(ctx, "olga", "worker-2")
+	id, file, err := i.capture(ctx, "olga", "worker-1")
 	if err != nil {
-		return err
-	}
-	if err := i.approve(ctx, "ada", id); err != nil {
-		return err
-	}
-	if out, err := i.apply(ctx, "olga", "worker-2", file); err == nil {
-		return fmt.Errorf("an apply without answer went through:\n%s", out)
-	}
-	if id, file, err = i.capture(ctx, "olga", "worker-1"); err != nil {
 		return err
 	}
 	if err := i.approve(ctx, "ada", id); err != nil {
@@ -83,6 +71,18 @@ func (i *inspection) happened(ctx context.Context) error {
 	out, err := i.w.Talosctl(ctx, "vera", "-n", "worker-1", "reboot")
 	if err := i.play.refused("a viewer's reboot", out, err, "DENIED"); err != nil {
 		return err
+	}
+	if err := i.w.Nodes["worker-2"].Fault(talosd.Fault{Kind: talosd.ResetBefore}); err != nil {
+		return err
+	}
+	if id, file, err = i.capture(ctx, "olga", "worker-2"); err != nil {
+		return err
+	}
+	if err := i.approve(ctx, "ada", id); err != nil {
+		return err
+	}
+	if out, err := i.apply(ctx, "olga", "worker-2", file); err == nil {
+		return fmt.Errorf("an apply without answer went through:\n%s", out)
 	}
 	for _, one := range []struct {
 		into *string
@@ -148,7 +148,7 @@ func (i *inspection) elsewhere(ctx context.Context, args ...string) (string, err
 
 // key is what the auditor is given once, by another way than the book.
 func (i *inspection) key(ctx context.Context) error {
-	out, err := i.w.AsOpenBaoOperator(ctx, "checkpoint-key", "--public-key")
+	out, err := i.w.AsOpenBaoOperator(ctx, "openbao", "checkpoint-key", "--public-key")
 	if err != nil {
 		return err
 	}
