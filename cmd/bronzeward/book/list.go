@@ -108,6 +108,9 @@ func (d *listCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error 
 	if err := d.checkCursor(from, d.After); err != nil {
 		return err
 	}
+	if err := d.digests(ctx, g, d.Flags, &f); err != nil {
+		return err
+	}
 	where, done, err := d.open(ctx, g, from)
 	if err != nil {
 		return err
