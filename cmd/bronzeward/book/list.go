@@ -184,7 +184,7 @@ func methodText(v decision) string {
 	if v.Count > 1 {
 		m += fmt.Sprintf(" ×%d", v.Count)
 	}
-	return m
+	return strings.TrimSpace(m)
 }
 
 // at is a time as RFC 3339, empty for the zero time.
