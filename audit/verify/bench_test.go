@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -51,7 +50,11 @@ func fillLarge(ctx context.Context, dsn string, rows int) error {
 		return err
 	}
 	e := sample(1)
-	e.Facts = []byte(`{"version":1,"call":{"method":"/machine.MachineService/Version","class":"read"},"text":"` + strings.Repeat("fact and fiction ", 50) + `"}`)
+	e.Facts = []byte(`{"version":1,"call":{"method":"/machine.MachineService/Version","class":"read","stream":false,"mode":"",` +
+		`"mode_given":false,"dry_run":false,"try_timeout_seconds":0,"size":0,"resource":null,"path":"","service":"","targets":1,` +
+		`"cluster":""},"caller":{"issuer":"https://id.example","subject":"u-4711","kind":"human","groups":["operators","staff"],` +
+		`"proof":"token","proof_ends":"2026-05-04T03:17:01Z","revoked":false},"machine":{"name":"worker-1","cluster":"lab",` +
+		`"role":"worker","labels":{},"pinned":true},"evidence":null,"config":null,"change":null,"holds":[],"now":"2026-05-04T03:02:01Z"}`)
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return err
