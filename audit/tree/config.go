@@ -94,14 +94,14 @@ type Config struct {
 func (c Config) Validate() error {
 	var problems []error
 	if c.Connect == nil {
-		problems = append(problems, errors.New("Connect is missing"))
+		problems = append(problems, errors.New("a Connect is missing"))
 	}
 	if c.Epoch == nil {
-		problems = append(problems, errors.New("Epoch is missing"))
+		problems = append(problems, errors.New("an Epoch is missing"))
 	}
 	for i, p := range c.Publish {
 		if p.Name == "" || p.Publish == nil {
-			problems = append(problems, fmt.Errorf("Publish %d has no name or no function", i))
+			problems = append(problems, fmt.Errorf("publisher %d has no name or no function", i))
 		}
 	}
 	for _, n := range []struct {

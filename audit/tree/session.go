@@ -32,6 +32,10 @@ type session struct {
 	checked      bool   // whether the tree was held to its last checkpoint since load
 	careful      bool   // rows are looked at one by one (queries/take_carefully.sql)
 
+	floor    *time.Time // where a look at the queue's end begins
+	whole    bool       // whether the last look was at the whole queue
+	nextLook time.Time  // the next look at the whole queue is not before
+
 	answers  chan signed // of the signing under way, nil if there is none
 	cancel   context.CancelFunc
 	nextSign time.Time // not before
@@ -47,7 +51,9 @@ func (s *session) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := s.q.cfg.Poll
 		more, err := s.sequence(ctx)
-		s.q.done(ctx, StepSequence, err)
+		if err != nil || s.whole {
+			s.q.done(ctx, StepSequence, err)
+		}
 		switch {
 		case err == nil && more:
 			wait = 0
