@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -102,6 +103,10 @@ func run(ctx context.Context, args []string, with cli.Console) int {
 		fmt.Fprintf(with.ErrOut, "bronzeward: %v\ntry: bronzeward --help\n", err)
 		return cli.ExitUsage
 	}
+	if err := servesFormat(parsed, c.Output); err != nil {
+		fmt.Fprintln(with.ErrOut, "bronzeward:", err)
+		return cli.ExitUsage
+	}
 	if err := parsed.Run(&c.Globals); err != nil {
 		if !errors.Is(err, cli.ErrChanged) {
 			fmt.Fprintln(with.ErrOut, "bronzeward:", err)
@@ -109,4 +114,17 @@ func run(ctx context.Context, args []string, with cli.Console) int {
 		return exitCode(err)
 	}
 	return cli.ExitOK
+}
+
+// servesFormat refuses a format that the command does not print, before it does anything.
+func servesFormat(parsed *kong.Context, format string) error {
+	if slices.Contains([]string{"table", "json", "yaml"}, format) {
+		return nil
+	}
+	if node := parsed.Selected(); node != nil {
+		if more, ok := node.Target.Addr().Interface().(interface{ Formats() []string }); ok && slices.Contains(more.Formats(), format) {
+			return nil
+		}
+	}
+	return fmt.Errorf("-o %s: this command prints table, json or yaml", format)
 }
