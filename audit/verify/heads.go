@@ -197,8 +197,8 @@ type believed struct {
 	hash uint32
 }
 
-func (b believed) Name() string             { return b.name }
-func (b believed) KeyHash() uint32          { return b.hash }
+func (b believed) Name() string              { return b.name }
+func (b believed) KeyHash() uint32           { return b.hash }
 func (believed) Verify(msg, sig []byte) bool { return true }
 
 // plainKeyError is an error of tree.OpenCheckpoint in words for a finding.

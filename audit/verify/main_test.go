@@ -153,7 +153,12 @@ func (f *filler) round(ctx context.Context, size int) error {
 		return err
 	}
 	f.size = size
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	return f.sequence(ctx, size)
+}
+
+// sequence runs a sequencer until it signs so many leaves.
+func (f *filler) sequence(ctx context.Context, size int) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	done := false
 	q, err := tree.New(tree.Config{

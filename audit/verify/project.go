@@ -20,7 +20,7 @@ const (
 	textual                    // NULL when empty, cut by audit.Projected
 	uuidText                   // NULL when left out
 	number                     // 0 when left out
-	flag                       // false when left out
+	truth                      // false when left out
 	words                      // codes: NULL when left out
 )
 
@@ -66,7 +66,7 @@ var outcomes = newTable("outcomes", sourceOutcome, `v id:id entry_id:id attempt_
 	caller{issuer=caller_issuer subject=caller_subject name- kind- groups- proof- certificate_serial- spki- token_id-}
 	duration_us:number bytes_out:number instance`)
 
-var columnKinds = map[string]columnKind{"": textual, "id": uuidText, "number": number, "flag": flag, "words": words}
+var columnKinds = map[string]columnKind{"": textual, "id": uuidText, "number": number, "flag": truth, "words": words}
 
 // newTable reads the members of a record as they are written above: a member's name, ":" and the kind of its column unless
 // that is text, "=" and the name of its column unless that is its own, "-" if it has none.
@@ -154,7 +154,7 @@ func (t *table) differences(fields [][]byte, values []member) uint32 {
 			ok = equalUUID(fields[i], values[i])
 		case number:
 			ok = equalNumber(fields[i], values[i])
-		case flag:
+		case truth:
 			ok = len(fields[i]) == 1 && fields[i][0] <= 1 && (fields[i][0] == 1) == (string(values[i]) == "true")
 		case words:
 			ok = equalWords(fields[i], values[i])

@@ -91,8 +91,8 @@ func (c chunk) where() string {
 
 // rowReader reads chunks and sends their rows; an empty batch ends a chunk.
 type rowReader struct {
-	conn  *pgx.Conn
-	out   chan []row
+	conn *pgx.Conn
+	out  chan []row
 	// counts are of entries and of outcomes read.
 	counts [2]*atomic.Int64
 

@@ -28,7 +28,7 @@ func waitingFaults(ctx context.Context, conn *pgx.Conn, found *findings) error {
 			`select u.recorded_at, u.id, u.source, 0::int, -1::bigint from audit.unsequenced u where u.source = 'entry'
 				and not exists (select from audit.entries e where e.recorded_at = u.recorded_at and e.id = u.id)
 			union all select u.recorded_at, u.id, u.source, 0::int, -1::bigint from audit.unsequenced u where u.source <> 'entry'
-				and not exists (select from audit.outcomes e where e.recorded_at = u.recorded_at and e.id = u.id)`,
+				and (u.source <> 'outcome' or not exists (select from audit.outcomes e where e.recorded_at = u.recorded_at and e.id = u.id))`,
 			"the row that waits for its leaf is not here: it was deleted", Missing, nil,
 		},
 		{
@@ -36,7 +36,8 @@ func waitingFaults(ctx context.Context, conn *pgx.Conn, found *findings) error {
 				join audit.entries e on e.recorded_at = u.recorded_at and e.id = u.id where u.source = 'entry' and u.leaf <> e.leaf
 			union all select u.recorded_at, u.id, u.source, 0::int, -1::bigint from audit.unsequenced u
 				join audit.outcomes e on e.recorded_at = u.recorded_at and e.id = u.id where u.source <> 'entry' and u.leaf <> e.leaf`,
-			"the row changed while it waits for its leaf", Changed, []string{"record"},
+			"the row changed while it waits for its leaf", Changed,
+			[]string{"record"},
 		},
 	} {
 		rows, err := conn.Query(ctx, q.sql)
