@@ -29,7 +29,7 @@ type BookTree struct {
 	// Signs is true when there is a key to sign checkpoints with.
 	Signs bool
 
-	sequencer atomic.Pointer[tree.Sequencer]
+	sequencer atomic.Pointer[sequencer]
 	anchored  atomic.Int64
 	failures  *prometheus.CounterVec
 	now       func() time.Time
@@ -48,8 +48,11 @@ func NewBookTree(reg prometheus.Registerer, signs bool) *BookTree {
 	return b
 }
 
+// sequencer says what it knows; *tree.Sequencer does.
+type sequencer interface{ Status() tree.Status }
+
 // Follow has the numbers be those of another sequencer: each start has one of its own.
-func (b *BookTree) Follow(s *tree.Sequencer) { b.sequencer.Store(s) }
+func (b *BookTree) Follow(s sequencer) { b.sequencer.Store(&s) }
 
 // Failed counts one failure.
 func (b *BookTree) Failed(step tree.Step) { b.failures.WithLabelValues(string(step)).Inc() }
@@ -74,7 +77,7 @@ func (b *BookTree) look() bookNow {
 	if s == nil {
 		return bookNow{}
 	}
-	out := bookNow{Status: s.Status()}
+	out := bookNow{Status: (*s).Status()}
 	now := b.now()
 	since := now.Sub(out.SeenAt)
 	out.known = !out.SeenAt.IsZero() && since < bookUnseen
@@ -90,7 +93,7 @@ func (b *BookTree) look() bookNow {
 		b.unsigned = now
 	}
 	if b.signed = out.Checkpoint.Size; !b.unsigned.IsZero() {
-		out.age = now.Sub(b.unsigned)
+		out.age = max(0, now.Sub(b.unsigned))
 	}
 	return out
 }

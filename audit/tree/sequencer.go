@@ -57,10 +57,12 @@ func New(cfg Config) (*Sequencer, error) {
 // A connection that breaks, and a load that fails, begin again at connect.
 func (q *Sequencer) Run(ctx context.Context) error {
 	var publishing sync.WaitGroup
+	defer publishing.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // a panic of this goroutine ends the publishers too, and is then whoever's called Run
 	for _, p := range q.publishers {
 		publishing.Go(func() { p.run(ctx) })
 	}
-	defer publishing.Wait()
 	for ctx.Err() == nil {
 		if err := q.connected(ctx); err != nil {
 			q.update(func(s *Status) { s.Holder = false })

@@ -38,16 +38,20 @@ const (
 	inProcess   = "process tables" // arguments and environment of the gateway
 	inBao       = "OpenBao's logs" // its audit file and what it says; its storage is encrypted
 	inHome      = "homes of logins"
-	inOther     = "other files" // whatever else the product wrote
+	inKept      = "checkpoint files" // the folder of the auditors
+	inOther     = "other files"      // whatever else the product wrote
 )
 
 // leakKinds are all of them.
 func leakKinds() []string {
 	return []string{
 		inColumns, inFiles, inWAL, inStatement, inLog, inMetrics, inHTTP, inGRPC, inTalosctl, inCommand, inWebhook, inRego, inCrash,
-		inProcess, inBao, inHome, inOther,
+		inProcess, inBao, inHome, inKept, inOther,
 	}
 }
+
+// auditors is the folder of the world that checkpoints are written into.
+const auditors = "auditors"
 
 // leak is the world the leak scan runs in, its canaries and what was told.
 type leak struct {
@@ -136,6 +140,9 @@ func leakRun(ctx context.Context, dir, home string) (_ leakscan.Report, err erro
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return leakscan.Report{}, err
 	}
+	if err := os.MkdirAll(filepath.Join(dir, auditors), 0o755); err != nil {
+		return leakscan.Report{}, err
+	}
 	extra, err := l.configuration(dir)
 	if err != nil {
 		return leakscan.Report{}, err
@@ -210,6 +217,8 @@ func (l *leak) kindOf(path string) string {
 		return inBao
 	case top == "home":
 		return inHome
+	case top == auditors:
+		return inKept
 	case top == "told" && rest != "":
 		kind, _, _ := strings.Cut(rest, "/")
 		return kind

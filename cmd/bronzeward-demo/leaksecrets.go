@@ -75,8 +75,8 @@ func (l *leak) configuration(dir string) (string, error) {
 	if err := os.WriteFile(secret, []byte("whsec_"+raw+"\n"), 0o600); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("log:\n  level: debug\nnotify:\n  webhook_url: %s\n  webhook_secret_file: %s\nlimits:\n  calls_per_second: 1000\n  calls_per_second_per_address: 1000\n",
-		l.hook.url, secret), l.canaries.Err()
+	return fmt.Sprintf("log:\n  level: debug\nnotify:\n  webhook_url: %s\n  webhook_secret_file: %s\nlimits:\n  calls_per_second: 1000\n  calls_per_second_per_address: 1000\nbook:\n  checkpoint_folder: %s\n",
+		l.hook.url, secret, auditors), l.canaries.Err()
 }
 
 // takeSecrets takes as canaries every private key and every key file the world made, and what
@@ -158,7 +158,7 @@ func (l *leak) plant(ctx context.Context) error {
 			}
 		}
 	}
-	for _, path := range []string{"gateway-1.log", "openbao/audit.log", "home/olga/.local/state/bronzeward/planted"} {
+	for _, path := range []string{"gateway-1.log", "openbao/audit.log", "home/olga/.local/state/bronzeward/planted", auditors + "/latest.checkpoint"} {
 		log, err := os.OpenFile(l.w.Path(path), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
 		if err != nil {
 			return err

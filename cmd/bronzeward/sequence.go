@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -46,15 +47,15 @@ func (c *Config) newSequencing(store *control.Store, held *keys, watch *gateway.
 		CheckpointEvery: c.Book.CheckpointEvery, Logger: log, Observe: tree.Observe{Failed: watch.Failed},
 	}}
 	if held.signer != nil {
-		s.config.Signer = held.signer
+		s.config.Signer = containedSigner{held.signer, log}
 	} else {
 		log.Warn("without OpenBao the book is sequenced and not signed, and nothing outside of the database remembers it: for development only")
 	}
 	if held.anchors != nil {
-		s.config.Publish = append(s.config.Publish, tree.Publisher{Name: "anchor", Publish: contained(anchorPublisher{held.anchors, store}.Publish)})
+		s.config.Publish = append(s.config.Publish, tree.Publisher{Name: "anchor", Publish: contained(log, anchorPublisher{held.anchors, store}.Publish)})
 	}
 	if c.Book.CheckpointFolder != "" {
-		s.config.Publish = append(s.config.Publish, tree.Publisher{Name: "folder", Publish: contained(checkpointFolder{c.path(c.Book.CheckpointFolder)}.Publish)})
+		s.config.Publish = append(s.config.Publish, tree.Publisher{Name: "folder", Publish: contained(log, checkpointFolder{c.path(c.Book.CheckpointFolder)}.Publish)})
 	}
 	return s, s.config.Validate()
 }
@@ -100,7 +101,7 @@ func (s *sequencing) once(ctx context.Context, look <-chan time.Time) error {
 	}
 	s.watch.Follow(sequencer)
 	ended := make(chan error, 1)
-	go func() { ended <- recovered(func() error { return sequencer.Run(ctx) }) }()
+	go func() { ended <- recovered(s.log, func() error { return sequencer.Run(ctx) }) }()
 	for {
 		select {
 		case <-look:
@@ -114,11 +115,12 @@ func (s *sequencing) once(ctx context.Context, look <-chan time.Time) error {
 	}
 }
 
-// recovered turns a panic into an error.
-func recovered(do func() error) (err error) {
+// recovered turns a panic into an error; the log has its stack.
+func recovered(log *slog.Logger, do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("it panicked: %s\n%s", policy.PanicText(p), debug.Stack())
+			err = fmt.Errorf("it panicked: %s", policy.PanicText(p))
+			log.Error("a part of the book's sequencer panicked", slog.Any("cause", err), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	return do()
@@ -126,10 +128,34 @@ func recovered(do func() error) (err error) {
 
 // contained keeps a panic of a publisher, which runs in a goroutine of its own, from ending the
 // process: it is a failure like any other.
-func contained(publish func(context.Context, tree.Stored) error) func(context.Context, tree.Stored) error {
+func contained(log *slog.Logger, publish func(context.Context, tree.Stored) error) func(context.Context, tree.Stored) error {
 	return func(ctx context.Context, s tree.Stored) error {
-		return recovered(func() error { return publish(ctx, s) })
+		return recovered(log, func() error { return publish(ctx, s) })
 	}
+}
+
+// containedSigner does the same for the signer.
+type containedSigner struct {
+	tree.Signer
+	log *slog.Logger
+}
+
+// Sign implements tree.Signer.
+func (c containedSigner) Sign(ctx context.Context, message []byte) (signature []byte, version int, err error) {
+	err = recovered(c.log, func() (err error) {
+		signature, version, err = c.Signer.Sign(ctx, message)
+		return err
+	})
+	return signature, version, err
+}
+
+// PublicKeys implements tree.Signer.
+func (c containedSigner) PublicKeys(ctx context.Context) (keys map[int]ed25519.PublicKey, err error) {
+	err = recovered(c.log, func() (err error) {
+		keys, err = c.Signer.PublicKeys(ctx)
+		return err
+	})
+	return keys, err
 }
 
 // anchorPublisher has OpenBao remember each checkpoint, and with it how far authority is: what an
