@@ -14,6 +14,6 @@ left join lateral (
     select recorded_at, id, coalesce(attempt_id, '00000000-0000-0000-0000-000000000000') as attempt_id, kind,
            coalesce(state, '') as state, coalesce(code, '') as code, duration_us, bytes_out
     from audit.outcomes
-    where $2 and entry_id = e.id and recorded_at >= e.recorded_at
+    where $2 and entry_id = e.id and recorded_at >= e.recorded_at - interval '1 hour' -- the clock may have gone back a little
     order by recorded_at desc, id desc limit 1
 ) o on true
