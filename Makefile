@@ -69,6 +69,11 @@ bench: setup build ## run the benchmarks and the load program
 	go test -run '^$$' -bench . -benchmem -timeout 60m ./...
 	bin/bronzeward-demo bench -write docs/benchmarks.md
 
+.PHONY: bench/book
+bench/book: setup build ## measure a book of ROWS entries (default 10000000: 35 GB of disk, an hour)
+	bin/bronzeward-demo bench-book -rows $(ROWS) -write docs/benchmarks.md
+ROWS ?= 10000000
+
 .PHONY: generate
 generate: ## write again what is generated: SQL code, schemas, reference pages
 	@$(GIT) ls-files -co --exclude-standard -- '*sqlc.yaml' | while read -r file; do echo "sqlc generate -f $$file"; $(SQLC) generate -f "$$file"; done

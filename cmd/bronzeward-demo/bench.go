@@ -52,7 +52,7 @@ func bench(ctx context.Context, args []string) error {
 	if o.write == "" {
 		return nil
 	}
-	return writeBetween(o.write, text)
+	return writeBetween(o.write, benchBegin, benchEnd, text)
 }
 
 func benchFlags(args []string) (benchOptions, error) {
@@ -83,7 +83,7 @@ func (o benchOptions) times(n int) int { return max(1, int(float64(n)*o.scale)) 
 
 // run measures the parts asked for and gives the Markdown.
 func (h *benchHouse) run(ctx context.Context, o benchOptions) (string, error) {
-	machine, err := h.machine(ctx)
+	machine, err := machineTable(ctx, h.db, h.Dir)
 	if err != nil {
 		return "", err
 	}
@@ -110,20 +110,22 @@ func (h *benchHouse) run(ctx context.Context, o benchOptions) (string, error) {
 const (
 	benchBegin = "<!-- bench: begin -->"
 	benchEnd   = "<!-- bench: end -->"
+	bookBegin  = "<!-- full book: begin -->"
+	bookEnd    = "<!-- full book: end -->"
 )
 
 // writeBetween replaces what stands between the markers of a file.
-func writeBetween(path, text string) error {
+func writeBetween(path, begin, end, text string) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	head, rest, begins := strings.Cut(string(old), benchBegin)
-	_, tail, ends := strings.Cut(rest, benchEnd)
+	head, rest, begins := strings.Cut(string(old), begin)
+	_, tail, ends := strings.Cut(rest, end)
 	if !begins || !ends {
-		return fmt.Errorf("%s has no %s … %s to write between", path, benchBegin, benchEnd)
+		return fmt.Errorf("%s has no %s … %s to write between", path, begin, end)
 	}
-	return os.WriteFile(path, []byte(head+benchBegin+"\n\n"+text+"\n"+benchEnd+tail), 0o644)
+	return os.WriteFile(path, []byte(head+begin+"\n\n"+text+"\n"+end+tail), 0o644)
 }
 
 // selfCommand is this program with other arguments, ended with us.

@@ -85,7 +85,7 @@ func TestOnlyWhatIsBetweenTheMarkersIsWritten(t *testing.T) {
 	}
 	write("before\n" + benchBegin + "\nold\n" + benchEnd + "\nafter\n")
 	for _, text := range []string{"first", "second"} {
-		if err := writeBetween(path, text); err != nil {
+		if err := writeBetween(path, benchBegin, benchEnd, text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestOnlyWhatIsBetweenTheMarkersIsWritten(t *testing.T) {
 		t.Errorf("the file is %q, want %q", got, want)
 	}
 	write("no markers\n")
-	if err := writeBetween(path, "text"); err == nil {
+	if err := writeBetween(path, benchBegin, benchEnd, "text"); err == nil {
 		t.Error("a file without markers was written")
 	}
 }

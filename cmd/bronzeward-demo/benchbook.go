@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sys/unix"
 
 	"bronzeward/policy"
@@ -112,15 +113,18 @@ func (h *benchHouse) bookSize(ctx context.Context, _ benchOptions) (string, erro
 	return "### The book\n\n" + t.String() + "\n" + kinds.String(), found.Err()
 }
 
-// machine says what all this was measured on.
-func (h *benchHouse) machine(ctx context.Context) (string, error) {
+// machineTable says what all this was measured on.
+func machineTable(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, dir string,
+) (string, error) {
 	var version, commit, fsync, method string
-	err := h.db.QueryRow(ctx, `select current_setting('server_version'), current_setting('synchronous_commit'), current_setting('fsync'),
+	err := db.QueryRow(ctx, `select current_setting('server_version'), current_setting('synchronous_commit'), current_setting('fsync'),
 		current_setting('wal_sync_method')`).Scan(&version, &commit, &fsync, &method)
 	if err != nil {
 		return "", err
 	}
-	sync, err := syncTimes(h.Dir)
+	sync, err := syncTimes(dir)
 	if err != nil {
 		return "", err
 	}

@@ -18,10 +18,11 @@ const usage = `usage: bronzeward-demo [command]
 
   (none)          start everything, print what to try, run until Ctrl-C
   script          run the five commands of the demo, check each, and end
-  scenario NAME   run one scenario (S0, S1) and end; "all" runs all
+  scenario NAME   run one scenario (S0, S1, S3, S8) and end; "all" runs all
   leakscan        run a story with secrets in it, and search everything it leaves for them
   node …          run one fake Talos node as a process of its own
   bench …         measure, side by side: direct, a bare proxy, Bronzeward (-h lists flags)
+  bench-book …    measure a book of ten million entries, beside a small one (-h lists flags)
   bench-proxy …   run the bare proxy as a process of its own
 
 DEMO_DIR chooses the folder that keeps the demo's files (default .demo); a second start
@@ -58,6 +59,8 @@ func run(ctx context.Context, args []string) int {
 		return talosd.Main(args[1:])
 	case "bench":
 		err = bench(ctx, args[1:])
+	case "bench-book":
+		err = benchFull(ctx, args[1:])
 	case "bench-proxy":
 		err = benchProxy(ctx, args[1:])
 	case "help", "-h", "--help":

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"bronzeward/audit"
+	"bronzeward/audit/tree"
+	"bronzeward/fixtures/fullbook"
+)
+
+// fullStage is what was measured at one size.
+type fullStage struct {
+	filled, sequencing time.Duration
+	sequenced          int64
+	rows               int64 // entries and outcomes
+	insert             samples
+	inserting          time.Duration
+	pages              map[string]samples
+	longest            samples // of every page of every filter
+	proofs             samples
+	verifying          process
+	exporting          process
+	sizes              []fullbook.Size
+}
+
+// process is one run of the product's command.
+type process struct {
+	took   time.Duration
+	cpu    time.Duration
+	memory int64 // bytes, at most
+}
+
+const (
+	fullCallers = 64
+	fullInserts = 20_000
+	fullPages   = 100
+	fullProofs  = 300
+)
+
+// fullFilters are what auditors ask for, with another value each turn.
+func fullFilters(r *rand.Rand) map[string]func() audit.Filter {
+	machine := func() string { return fullbook.MachineName(r.IntN(fullbook.Machines)) }
+	person := func() string { return fullbook.Person(r.IntN(fullbook.People)) }
+	since := func() time.Time { return time.Now().Add(-time.Duration(r.Int64N(int64(fullbook.Span)))) }
+	return map[string]func() audit.Filter{
+		"none":                func() audit.Filter { return audit.Filter{} },
+		"machine":             func() audit.Filter { return audit.Filter{Machine: machine()} },
+		"person":              func() audit.Filter { return audit.Filter{Subject: person()} },
+		"a rare person":       func() audit.Filter { return audit.Filter{Subject: fullbook.Person(fullbook.People - 1 - r.IntN(20))} },
+		"machine and person":  func() audit.Filter { return audit.Filter{Machine: machine(), Subject: person()} },
+		"code, frequent":      func() audit.Filter { return audit.Filter{Code: "BW-METHODS-003"} },
+		"code, rare":          func() audit.Filter { return audit.Filter{Code: "BW-CONFIG-011"} },
+		"machine and code":    func() audit.Filter { return audit.Filter{Machine: machine(), Code: "BW-CONFIG-004"} },
+		"changed path":        func() audit.Filter { return audit.Filter{Path: "machine.kubelet"} },
+		"machine and path":    func() audit.Filter { return audit.Filter{Machine: machine(), Path: "machine.sysctls"} },
+		"verdict refuse":      func() audit.Filter { return audit.Filter{Verdict: audit.Refused} },
+		"machine, denied":     func() audit.Filter { return audit.Filter{Machine: machine(), Verdict: audit.Denied} },
+		"kind http":           func() audit.Filter { return audit.Filter{Kind: audit.KindHTTP} },
+		"class apply":         func() audit.Filter { return audit.Filter{Class: "apply"} },
+		"method":              func() audit.Filter { return audit.Filter{Method: "/machine.MachineService/Netstat"} },
+		"cluster, since":      func() audit.Filter { return audit.Filter{Cluster: "cluster-3", Since: since()} },
+		"digest, not there":   func() audit.Filter { return audit.Filter{Digests: []string{"hmac-sha256:k1:" + strings.Repeat("e", 64)}} },
+		"person, until a day": func() audit.Filter { return audit.Filter{Subject: person(), Until: since()} },
+	}
+}
+
+// measure asks everything once the book has its size.
+func (s *fullStage) measure(ctx context.Context, h *fullHouse) (err error) {
+	if s.insert, s.inserting, err = fullbook.Insert(ctx, h.dsn("gateway"), 3, fullCallers, fullInserts); err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	h.entries += fullInserts
+	if err := h.sequence(ctx); err != nil {
+		return err
+	}
+	pool, err := audit.ReadPool(ctx, h.dsn("auditor"), "bench")
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := s.findPages(ctx, audit.NewReader(pool)); err != nil {
+		return err
+	}
+	ids, err := h.someEntries(ctx, fullProofs)
+	if err != nil {
+		return err
+	}
+	if s.proofs, err = fullbook.Timed(ctx, len(ids), func(ctx context.Context, turn int) error {
+		_, err := tree.Prove(ctx, pool, ids[turn])
+		return err
+	}); err != nil {
+		return fmt.Errorf("proving: %w", err)
+	}
+	if err := h.pool.QueryRow(ctx, "select (select count(*) from audit.entries) + (select count(*) from audit.outcomes)").Scan(&s.rows); err != nil {
+		return err
+	}
+	key, err := tree.VerifierKey(benchPublicKey())
+	if err != nil {
+		return err
+	}
+	keyFile, err := os.CreateTemp("", "bench-book-*.pub")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(keyFile.Name())
+	if _, err := fmt.Fprintln(keyFile, key); err != nil {
+		return err
+	}
+	if err := keyFile.Close(); err != nil {
+		return err
+	}
+	if s.verifying, err = h.command(ctx, "decisions", "verify", "--public-key", keyFile.Name()); err != nil {
+		return err
+	}
+	if s.exporting, err = h.command(ctx, "decisions", "export", "-f", os.DevNull); err != nil {
+		return err
+	}
+	s.sizes, err = fullbook.Sizes(ctx, h.pool)
+	return err
+}
+
+func (s *fullStage) findPages(ctx context.Context, book *audit.Reader) error {
+	s.pages = map[string]samples{}
+	r := rand.New(rand.NewPCG(7, 7))
+	for name, filter := range fullFilters(r) {
+		took, err := fullbook.Timed(ctx, fullPages, func(ctx context.Context, turn int) error {
+			_, _, err := book.List(ctx, filter(), audit.Page{Limit: 50, Order: audit.Order(turn % 2)})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("asking for %s: %w", name, err)
+		}
+		s.pages[name] = took
+		s.longest = append(s.longest, took...)
+	}
+	return nil
+}
+
+// someEntries are ids from all over the book.
+func (h *fullHouse) someEntries(ctx context.Context, n int) ([]uuid.UUID, error) {
+	rows, err := h.pool.Query(ctx, `select l.id from (select (random() * (select max(index) from audit.leaves))::bigint as index
+		from generate_series(1, $1 * 3)) r join audit.leaves l on l.tree = 1 and l.index = r.index where l.source = 'entry' limit $1`, n)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+}
+
+// command runs the product with the auditor's login alone.
+func (h *fullHouse) command(ctx context.Context, args ...string) (process, error) {
+	cmd := exec.CommandContext(ctx, h.product, args...)
+	cmd.Env = []string{"BRONZEWARD_AUDITOR_URL=" + h.dsn("auditor"), "HOME=/nonexistent"}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		return process{}, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, tailOf(out.String()))
+	}
+	p := process{took: time.Since(began), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		p.memory = usage.Maxrss << 10
+	}
+	return p, nil
+}
+
+func tailOf(s string) string { return s[max(0, len(s)-2000):] }
