@@ -22,9 +22,12 @@ func exitCode(err error) int {
 	var problem *ask.ProblemError
 	var early cli.NotYetError
 	var changed cli.ChangedError
+	var broken cli.NotWholeError
 	var keys *vault.Error
 	var untold *gateway.NotAnchoredError
 	switch {
+	case errors.As(err, &broken):
+		return cli.ExitNotWhole
 	case errors.As(err, &problem):
 		return problem.Exit()
 	case errors.As(err, &early):

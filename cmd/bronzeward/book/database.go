@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -51,16 +52,20 @@ func (f DatabaseFlags) login(from Settings) (url, source string, err error) {
 }
 
 // errNoLogin says how a database login is named.
-var errNoLogin = errors.New("no database login is named: this reads the book in its database, with the read-only role bronzeward_auditor; give --database-url-file FILE, set BRONZEWARD_AUDITOR_URL, or write database.auditor_url into the configuration file")
+var errNoLogin = errors.New("no database login is named: this reads the book in its database, with the read-only role bronzeward_auditor; give --database-url-file FILE, set BRONZEWARD_AUDITOR_URL, write database.auditor_url into the configuration file, or set PGHOST, PGDATABASE and so on as for psql")
 
 // OpenBook opens the book's database with the login that is named, the flag before the
-// environment before the configuration, and proves that it answers. Its sessions are read-only.
+// environment before the configuration before the PG* environment, and proves that it answers. Its sessions are read-only.
 // The caller closes the pool. A login that is missing or malformed is a cli.UsageError, a
 // database that is away a cli.UnavailableError; neither repeats the login.
 func (f DatabaseFlags) OpenBook(ctx context.Context, from Settings) (*pgxpool.Pool, error) {
 	url, source, err := f.login(from)
 	if err != nil {
 		return nil, err
+	}
+	if url == "" && slices.ContainsFunc([]string{"PGHOST", "PGSERVICE", "PGDATABASE"}, func(name string) bool { return os.Getenv(name) != "" }) {
+		// All else is read from where libpq reads it: PGUSER, PGPASSFILE, PGSSLROOTCERT and so on.
+		url, source = "application_name=bronzeward", "the PG* environment"
 	}
 	if url == "" {
 		return nil, cli.Usage(errNoLogin)

@@ -21,6 +21,11 @@ type Commands struct {
 	Timeline timelineCmd `cmd:"" help:"Tell what was done to one machine, or tried, oldest first."`
 	Stats    statsCmd    `cmd:"" help:"Count decisions by verdict, reason, machine and person. It needs a database login."`
 	Export   exportCmd   `cmd:"" help:"Write the book as JSON Lines, in the order of its tree. It needs a database login."`
+
+	Verify     verifyCmd     `cmd:"" help:"Verify the whole book: every row, the tree, all checkpoints. It needs a database login."`
+	Prove      proveCmd      `cmd:"" help:"Print the proof that a decision and its outcomes stand in the book, as a file for anybody. It needs a database login."`
+	Check      checkCmd      `cmd:"" help:"Check a proof with the public key alone: no database, no gateway, no network."`
+	Checkpoint checkpointCmd `cmd:"" help:"Print the newest signed checkpoint, and keep it on this computer. It needs a database login."`
 }
 
 // filterFlags say which decisions are wanted.

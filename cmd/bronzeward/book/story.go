@@ -14,9 +14,16 @@ import (
 	"bronzeward/policy"
 )
 
-// tell prints one decision as a story: who asked, what of which machine, what the law said, and
-// what became of it.
+// tell prints one decision as a story: who asked, what of which machine, what the law said, what
+// became of it, and where it stands in the book.
 func tell(w io.Writer, d *whole, e *audit.Entry) {
+	tellDecision(w, d, e)
+	tellStanding(w, d)
+	tellPlace(w, d)
+}
+
+// tellDecision is the story without the place.
+func tellDecision(w io.Writer, d *whole, e *audit.Entry) {
 	fmt.Fprintf(w, "%s  %s  %s\n\n", strings.ToUpper(verdictWord(e)), cli.Stamp(&d.Decision.Time), d.Decision.ID)
 	var f policy.Facts
 	if len(e.Facts) > 0 && json.Unmarshal(e.Facts, &f) != nil {
@@ -50,8 +57,6 @@ func tell(w io.Writer, d *whole, e *audit.Entry) {
 	tellLaw(w, e)
 	tellApprovals(w, e, &f)
 	tellOutcomes(w, e, d.Outcomes)
-	tellStanding(w, d)
-	tellPlace(w, d)
 }
 
 func verdictWord(e *audit.Entry) string {

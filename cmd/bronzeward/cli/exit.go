@@ -18,6 +18,9 @@ const (
 	// ExitNotYet: something else comes first, an approval, another act on the machine or fewer
 	// requests at a time; try again later.
 	ExitNotYet = 6
+	// ExitNotWhole: the book, a checkpoint or a proof does not hold: it was tampered with, or is
+	// not what the public key signed.
+	ExitNotWhole = 7
 )
 
 // UsageError is the caller's to mend.
@@ -65,6 +68,16 @@ func (e NotYetError) Unwrap() error { return e.err }
 
 // NotYet says that something else comes first, as err tells.
 func NotYet(err error) error { return NotYetError{err} }
+
+// NotWholeError says that the book, a checkpoint or a proof does not hold.
+type NotWholeError struct{ err error }
+
+func (e NotWholeError) Error() string { return e.err.Error() }
+
+func (e NotWholeError) Unwrap() error { return e.err }
+
+// NotWhole says that the book, a checkpoint or a proof does not hold, as err tells.
+func NotWhole(err error) error { return NotWholeError{err} }
 
 // ErrChanged ends with ExitChanged; its words were printed already.
 var ErrChanged = errors.New("problems found")
