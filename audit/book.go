@@ -54,7 +54,8 @@ type BookConfig struct {
 	// server's default): a Book is as durable as a COMMIT of this pool.
 	Pool *pgxpool.Pool
 	// Guard takes the shared authority lock as its first statement and returns the authority version, read in a later
-	// statement. Required. It runs at the start of every transaction that writes an entry.
+	// statement. Required. It runs at the start of every transaction that writes an entry, and costs one round trip if it
+	// sends both as one batch. It neither ends the transaction nor nests another in it.
 	Guard func(context.Context, pgx.Tx) (int64, error)
 	// MaxBatch is how many rows one transaction takes. Default DefaultMaxBatch.
 	MaxBatch int

@@ -11,26 +11,26 @@
 //	everything else   Book                    group commit: rows that arrive together share a transaction
 //
 //	Write ─▶ queue (bounded, callers wait) ─▶ two committers:
-//	           begin ─▶ guard: authority lock shared, then its version ─▶ rows judged at another version: StaleError
+//	           begin and guard: authority lock shared, then its version ─▶ rows judged at another version: StaleError
 //	           ─▶ all rows and COMMIT in one message ─▶ receipts
 //
 // What a crash or a fault leaves, step by step:
 //
 //	before the rows are sent    nothing; the caller was told nothing, or ErrUnavailable
-//	a row is refused            nothing of the batch; its rows go one by one, and only the bad one is refused
+//	a row is refused            nothing of the batch; its halves go by themselves, and in the end only the bad row is refused
+//	no room, no memory          nothing of the batch; ErrUnavailable, once a few tries have failed
 //	COMMIT has no answer        unknown: a new connection waits until the server's process has ended, then reads by id.
 //	                            Found is durable, not found is not, not known in time is ErrUnavailable
 //	after COMMIT                the rows, each with its id in audit.unsequenced; a caller that was not told is not forwarded
 //
-// The sequencer that takes rows out of audit.unsequenced, the tree and its checkpoints have their own tables, which
-// later migrations add; nothing here changes for them.
+// The sequencer takes rows out of audit.unsequenced and gives each its place in the tree; see audit/tree.
 //
 // # Guarding
 //
 // Three roles: bronzeward_owner owns the schema and runs Migrate; bronzeward_gateway inserts and selects;
 // bronzeward_auditor selects. UPDATE, DELETE and TRUNCATE are refused by the grants and by triggers on the tables and on
-// every partition, whoever asks. Partitions, one per month of recorded_at in UTC, are made by audit.ensure_partitions, which
-// runs as its owner.
+// every partition, whoever asks (CheckGuards looks). Partitions, one per month of recorded_at in UTC, are made by
+// audit.ensure_partitions, which runs as its owner; a PartitionKeeper has them made ahead of time.
 //
 // Trust: PostgreSQL is trusted to keep what it said it committed, and its clock. Its superuser and bronzeward_owner can
 // disable the triggers and rewrite the book; only the signed tree makes that visible. Who reads the database reads

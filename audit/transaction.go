@@ -16,8 +16,8 @@ type ending int
 
 const (
 	committed ending = iota // every item has its receipt
-	notBegun                // no connection, or it broke before a row was sent: nothing is written
-	unguarded               // the guard failed: nothing is written
+	notBegun                // no connection, or it broke before anything was sent: nothing is written
+	unguarded               // BEGIN or the guard failed: nothing is written
 	refused                 // the database refused a row, and so did not see COMMIT: nothing is written
 	unknown                 // COMMIT was sent and has no answer
 )
@@ -29,7 +29,8 @@ type transaction struct {
 	pid   uint32  // the server's process, once begun
 }
 
-// run begins, takes the guard, and sends all rows together with COMMIT in one message.
+// run begins and takes the guard in one message, and sends all rows together with COMMIT in another; without entries there
+// is one message in all.
 func (t *transaction) run(ctx context.Context) (ending, error) {
 	begun := time.Now()
 	conn, err := t.book.cfg.Pool.Acquire(ctx)
@@ -37,10 +38,7 @@ func (t *transaction) run(ctx context.Context) (ending, error) {
 		return notBegun, fmt.Errorf("connecting: %w", err)
 	}
 	defer conn.Release()
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return notBegun, fmt.Errorf("beginning: %w", cause(err))
-	}
+	tx := &lateTx{conn: conn.Conn()}
 	t.pid = conn.Conn().PgConn().PID()
 	if err := t.guard(ctx, tx); err != nil {
 		undo(ctx, tx)

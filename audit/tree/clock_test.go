@@ -183,4 +183,3 @@ func TestClockGoingBackToNoMonthRefuses(t *testing.T) {
 	move("0")
 	write()
 }
-

@@ -123,7 +123,7 @@ func (s *fullStage) measure(ctx context.Context, h *fullHouse) (err error) {
 	if s.verifying, err = h.command(ctx, "decisions", "verify", "--public-key", keyFile.Name()); err != nil {
 		return err
 	}
-	if s.exporting, err = h.command(ctx, "decisions", "export", "-f", os.DevNull); err != nil {
+	if s.exporting, err = h.command(ctx, "decisions", "export"); err != nil {
 		return err
 	}
 	s.sizes, err = fullbook.Sizes(ctx, h.pool)
@@ -162,7 +162,7 @@ func (h *fullHouse) command(ctx context.Context, args ...string) (process, error
 	cmd := exec.CommandContext(ctx, h.product, args...)
 	cmd.Env = []string{"BRONZEWARD_AUDITOR_URL=" + h.dsn("auditor"), "HOME=/nonexistent"}
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stderr = &out // what it prints goes to the null device
 	began := time.Now()
 	if err := cmd.Run(); err != nil {
 		return process{}, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, tailOf(out.String()))
