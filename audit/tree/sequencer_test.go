@@ -136,8 +136,7 @@ func TestALateCommitIsSequencedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Another database of the server writes for long, too.
-	other := connect(t, shared.NewDatabaseName(t, book), "postgres")
-	long, err := other.Begin(t.Context())
+	long, err := newDatabase(t).owner.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
