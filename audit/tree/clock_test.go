@@ -17,7 +17,7 @@ import (
 func clocked(t *testing.T) (db database, move func(interval string), write func() uuid.UUID, book *audit.Book) {
 	t.Helper()
 	db = newDatabase(t)
-	exec(t, db, `create table public.clock (off interval not null);
+	change(t, db, `create table public.clock (off interval not null);
 		insert into public.clock values ('0');
 		create function public.clock_now() returns timestamptz language sql volatile security definer as 'select clock_timestamp() + off from public.clock';
 		alter table audit.entries alter column recorded_at set default public.clock_now();
@@ -29,7 +29,7 @@ func clocked(t *testing.T) (db database, move func(interval string), write func(
 		t.Fatal(err)
 	}
 	t.Cleanup(book.Close)
-	move = func(interval string) { t.Helper(); exec(t, db, "update public.clock set off = '"+interval+"'") }
+	move = func(interval string) { t.Helper(); change(t, db, "update public.clock set off = '"+interval+"'") }
 	write = func() uuid.UUID {
 		t.Helper()
 		r, err := book.Write(t.Context(), audit.Entry{Kind: audit.KindSystem, Verdict: audit.Allowed})
@@ -45,7 +45,7 @@ func clocked(t *testing.T) (db database, move func(interval string), write func(
 // not do so over a month's turn.
 func inMonth(t *testing.T, db database) {
 	t.Helper()
-	exec(t, db, `do $$ declare part text; begin
+	change(t, db, `do $$ declare part text; begin
 		for part in select 'audit.' || relname from pg_class where relnamespace = 'audit'::regnamespace and relispartition and relkind = 'r' loop execute 'drop table ' || part; end loop;
 		for part in select unnest(array['entries', 'outcomes']) loop
 			execute format('create table audit.%1$s_test partition of audit.%1$s for values from (%2$L) to (%3$L)', part, now() - interval '2 days', now() + interval '2 days');

@@ -144,11 +144,14 @@ func (c *call) mayOwn(rd *reading, err error) error {
 		return err
 	}
 	p := deniedProblem(denied)
-	if p.hint == "" {
+	if p.code == noRole && p.hint == "" {
 		p.hint = "own=true shows your own calls"
 	}
 	return p
 }
+
+// noRole is the shipped law's code for an act that none of the caller's roles may do.
+const noRole = "BW-ACT-003"
 
 // parseID reads a UUID in its one spelling; the zero UUID for anything else.
 func parseID(text string) uuid.UUID {
