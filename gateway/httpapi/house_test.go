@@ -117,21 +117,17 @@ func (h *house) write(parts ...string) (audit.Receipt, error) {
 	return receiptOf(numbered(1000 + len(h.entries))), nil
 }
 
-<<<<<<< HEAD
-func (h *house) Read(_ context.Context, _ identity.Actor, act, subject string) (audit.Receipt, error) {
-=======
-func (h *house) Read(_ context.Context, by identity.Actor, act, subject string) (uuid.UUID, error) {
->>>>>>> p4-reading
+func (h *house) Read(_ context.Context, by identity.Actor, act, subject string) (audit.Receipt, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.denies[act]; err != nil {
 		return audit.Receipt{}, err
 	}
-	id, err := h.write("read", act, subject)
+	receipt, err := h.write("read", act, subject)
 	if err == nil {
-		h.reads(id, by, act, subject, audit.Allowed)
+		h.reads(receipt.ID, by, act, subject, audit.Allowed)
 	}
-	return id, err
+	return receipt, err
 }
 
 func (h *house) May(_ context.Context, _ identity.Actor, act, _ string) error {
