@@ -33,6 +33,9 @@ func scanObject(b []byte, i int, members []spec, values []member, outermost bool
 		name := b[i : i+size]
 		i += size + 2
 		known := find(members, name, next)
+		if outermost && next == 0 && known != 0 { // v is the first
+			return 0
+		}
 		if known < 0 && find(members, name, 0) >= 0 {
 			return 0
 		}
@@ -56,9 +59,6 @@ func scanObject(b []byte, i int, members []spec, values []member, outermost bool
 				values[c] = b[i:end]
 			}
 			next = known + 1
-		}
-		if outermost && next == 0 { // v is the first
-			return 0
 		}
 		i = end
 		if i >= len(b) {

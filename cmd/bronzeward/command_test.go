@@ -34,6 +34,7 @@ func TestTheExitCodeTellsWhatKindOfEndItWas(t *testing.T) {
 		"the book is away":      {fmt.Errorf("writing: %w", audit.ErrUnavailable), cli.ExitUnavailable},
 		"a machine is away":     {fmt.Errorf("observing: %w", &upstream.Error{Class: upstream.ClassUnreachable}), cli.ExitUnavailable},
 		"a machine is another":  {&upstream.Error{Class: upstream.ClassUntrusted}, cli.ExitFailed},
+		"the book is not whole": {cli.NotWhole(fmt.Errorf("verifying: %w", audit.ErrUnavailable)), cli.ExitNotWhole},
 		"the reader's database": {cli.Unavailable(errors.New("x")), cli.ExitUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
