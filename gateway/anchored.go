@@ -29,7 +29,8 @@ const anchorWithin = 15 * time.Second
 // told. It is no refusal of the act: nothing needs to be done again, but it is told once more when
 // the request is repeated, and by the next checkpoint.
 type NotAnchoredError struct {
-	// Receipt is of the act's entry, or of its repetition's.
+	// Receipt is of the act's entry, or of its repetition's; zero when it was done before and this
+	// request has no entry yet.
 	Receipt audit.Receipt
 	why     string
 	cause   error
@@ -38,7 +39,10 @@ type NotAnchoredError struct {
 // Error is for whoever did it: what stands, what does not, and what to do.
 func (e *NotAnchoredError) Error() string {
 	_, entry, code, message, hints := e.Refusal()
-	return fmt.Sprintf("%s: %s (decision %s)\n%s", code, message, entry.ID, hints[0])
+	if entry.ID != uuid.Nil {
+		message += fmt.Sprintf(" (decision %s)", entry.ID)
+	}
+	return code + ": " + message + "\n" + hints[0]
 }
 
 // Unwrap gives the cause, for the log.
@@ -49,11 +53,11 @@ func (e *NotAnchoredError) Refusal() (c codes.Code, entry audit.Receipt, code, m
 	return codes.Unavailable, e.Receipt, "BW-ANCHOR-001",
 		"it is in force and recorded, but OpenBao could not be told of it: " + e.why +
 			". Until it is, a database restored from an older state would not be noticed to lack it",
-		[]string{"do the very same again (by HTTP with the same Idempotency-Key); the next checkpoint tells OpenBao too"}
+		[]string{"do the very same again, which tells OpenBao and does nothing else; the next checkpoint tells it too"}
 }
 
 // anchored tells the anchor of an act that took authority away or changed the law, before the act
-// is answered; a repetition that is answered with what the first came to tells it again. err is
+// is answered; a repetition that is answered with what the first came to, or that it was done before, tells it again. err is
 // what the act gave: when the act was not done, that is the answer.
 //
 // A crash before this leaves an act that is in force, and an anchor that does not know of it until
@@ -63,6 +67,12 @@ func (a *Acts) anchored(ctx context.Context, answers *said, err error) error {
 	switch {
 	case errors.As(err, &before):
 		if untold := a.forwardAnchor(ctx, before.Receipt); untold != nil {
+			return untold
+		}
+		return err
+	case errors.Is(err, control.ErrConflict):
+		// It was done before, by whoever asks again without a key: the door writes down what this one is told.
+		if untold := a.forwardAnchor(ctx, audit.Receipt{}); untold != nil {
 			return untold
 		}
 		return err

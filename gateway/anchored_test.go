@@ -144,8 +144,29 @@ func TestAnActOpenBaoCannotBeToldOfStandsAndSaysSo(t *testing.T) {
 					t.Errorf("round %d: it was done %d times", round, n)
 				}
 			}
+			if row.keyless {
+				anchor.before = nil
+				ok(t, act(nil))
+				if version := int64(h.count(t, "select version from control.authority")); anchor.version != version {
+					t.Errorf("the anchor is at version %d, the database at %d", anchor.version, version)
+				}
+				return
+			}
+			// Asked again without its key, it is refused as done before, and not before OpenBao knows.
+			err := act(nil)
+			var untold *NotAnchoredError
+			if !errors.As(err, &untold) || untold.Receipt != (audit.Receipt{}) || strings.Contains(err.Error(), uuid.Nil.String()) {
+				t.Errorf("without its key: %v", err)
+			}
 			anchor.before = nil
-			if err := act(once); !errors.As(err, new(*control.ReplayedError)) && !row.keyless || row.keyless && err != nil {
+			if err := act(nil); !errors.Is(err, control.ErrConflict) {
+				t.Errorf("without its key, once OpenBao is back: %v", err)
+			}
+			if version := int64(h.count(t, "select version from control.authority")); anchor.version != version {
+				t.Errorf("the anchor is at version %d, the database at %d", anchor.version, version)
+			}
+			anchor.version = 0
+			if err := act(once); !errors.As(err, new(*control.ReplayedError)) {
 				t.Errorf("once OpenBao is back: %v", err)
 			}
 			if version := int64(h.count(t, "select version from control.authority")); anchor.version != version {

@@ -130,6 +130,28 @@ func TestEveryRouteAnswersAsOpenAPISaysAndLeavesOneEntry(t *testing.T) {
 	}
 }
 
+// Wherever the description promises the id of an entry, it promises its leaf.
+func TestTheDescriptionHasALeafBesideEachDecision(t *testing.T) {
+	doc := must(openapi3.NewLoader().LoadFromData(openAPI))(t)
+	answers := 0
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			for status, answer := range op.Responses.Map() {
+				decision, leaf := answer.Value.Headers[DecisionHeader], answer.Value.Headers[LeafHeader]
+				if (decision == nil) != (leaf == nil) || decision != nil && decision.Value.Required != leaf.Value.Required {
+					t.Errorf("%s %s answers %s with one of the two, or demands one alone", method, path, status)
+				}
+				if leaf != nil {
+					answers++
+				}
+			}
+		}
+	}
+	if answers < 30 {
+		t.Errorf("%d answers with a leaf were looked at", answers)
+	}
+}
+
 func TestOpenRoutesAskForNoCredentialAndLeaveNoEntry(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "bronzeward_test", Help: "A test's."}))
