@@ -156,7 +156,7 @@ begin
         where i.inhparent in ('audit.entries'::regclass, 'audit.outcomes'::regclass) and c.relnamespace = 'audit'::regnamespace
             and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = p.relname || '_no_truncate')
     loop
-        execute format('create trigger %I before truncate on audit.%I for each statement execute function audit.refuse_change()',
+        execute format('create or replace trigger %I before truncate on audit.%I for each statement execute function audit.refuse_change()',
             parent || '_no_truncate', part);
         execute format('alter table audit.%I enable always trigger %I', part, parent || '_no_truncate');
     end loop;
