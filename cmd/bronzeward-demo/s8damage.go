@@ -36,12 +36,10 @@ var damages = []damage{
 	{"a truncated table", `truncate audit.outcomes`, []string{"missing", "outcome"}},
 	{
 		"two rows that changed places",
-		`with place as (select tree, index from audit.leaves where id = '%s'),
-			other as (select l.* from audit.leaves l, place p where l.tree = p.tree and l.index = p.index - 1),
-			gone as (delete from audit.leaves l using place p where l.tree = p.tree and l.index in (p.index, p.index - 1) returning l.*)
-			insert into audit.leaves (tree, index, recorded_at, id, source, leaf)
-			select g.tree, case when g.index = p.index then p.index - 1 else p.index end, g.recorded_at, g.id, g.source, g.leaf from gone g, place p`,
-		[]string{"%s"},
+		`update audit.leaves l set index = l.index + 1000000000 from (select tree, index from audit.leaves where id = '%s') p
+			where l.tree = p.tree and l.index in (p.index, p.index - 1);
+			update audit.leaves set index = index - 1000000000 + case when id = '%s' then -1 else 1 end where index >= 1000000000`,
+		[]string{"changed places", "%s"},
 	},
 }
 

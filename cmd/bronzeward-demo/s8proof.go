@@ -77,7 +77,7 @@ func (i *inspection) proven(ctx context.Context) error {
 	}
 	i.did("a proof of one decision checks in another folder, with the public key alone: %s", lastLine(out))
 	for what, change := range map[string]func([]byte) []byte{
-		"of another verdict": func(raw []byte) []byte { return bytes.Replace(raw, []byte(`"index": `), []byte(`"index": 1`), 1) },
+		"with another index": func(raw []byte) []byte { return bytes.Replace(raw, []byte(`"index": `), []byte(`"index": 1`), 1) },
 		"cut short":          func(raw []byte) []byte { return raw[:len(raw)/2] },
 	} {
 		altered := change([]byte(proof))
