@@ -12,7 +12,7 @@ import (
 )
 
 // manyEntries writes n entries that differ in everything a Filter asks.
-func manyEntries(t *testing.T, db database, n int) {
+func manyEntries(t testing.TB, db database, n int) {
 	t.Helper()
 	var rows []statement
 	for i := range n {
