@@ -16,6 +16,7 @@ type matcher struct {
 	look    *lookups
 	covers  coverage
 	bushes  *suspects
+	pending int   // rows, and leaves, that wait at most
 	since   int64 // of recorded_at; rows and leaves outside are not paired
 	until   int64
 	accepts map[string]bool // months whose records may be away
@@ -42,7 +43,7 @@ type monthOf struct {
 
 func newMatcher(found *findings, look *lookups) *matcher {
 	return &matcher{
-		found: found, look: look, rows: map[uuid.UUID]row{}, leaves: map[uuid.UUID]leaf{},
+		found: found, look: look, pending: pendingLimit, rows: map[uuid.UUID]row{}, leaves: map[uuid.UUID]leaf{},
 		away: map[monthOf]int64{}, accepts: map[string]bool{},
 	}
 }
@@ -177,17 +178,17 @@ func aboutRow(kind Kind, r *row, text string) Finding {
 
 // relieve looks up what waits for too long, so that memory does not grow with the book.
 func (m *matcher) relieve(ctx context.Context) error {
-	if len(m.rows) > pendingLimit {
+	if len(m.rows) > m.pending {
 		if err := m.lookUpRows(ctx); err != nil {
 			return err
 		}
 	}
-	if len(m.leaves) > pendingLimit {
+	if len(m.leaves) > m.pending {
 		if err := m.lookUpLeaves(ctx); err != nil {
 			return err
 		}
 	}
-	if len(m.odd) > pendingLimit {
+	if len(m.odd) > m.pending {
 		if err := m.lookUpRows(ctx); err != nil {
 			return err
 		}
