@@ -25,9 +25,10 @@ type matcher struct {
 	leaves  map[uuid.UUID]leaf
 	odd     []pair // the same id, at different times or in different tables
 	away    map[monthOf]int64
-	missing []leaf // outcomes that may be elsewhere, looked for once
-	lost    int64  // further ones
-	waiting int64  // rows that have no leaf yet and stand in unsequenced
+	missing []leaf       // whose rows may be elsewhere, looked for once
+	lost    int64        // further ones
+	doubles map[key]bool // rows told to be there twice, at most candidateLimit
+	waiting int64        // rows that have no leaf yet and stand in unsequenced
 }
 
 type pair struct {
@@ -44,7 +45,7 @@ type monthOf struct {
 func newMatcher(found *findings, look *lookups) *matcher {
 	return &matcher{
 		found: found, look: look, pending: pendingLimit, rows: map[uuid.UUID]row{}, leaves: map[uuid.UUID]leaf{},
-		away: map[monthOf]int64{}, accepts: map[string]bool{},
+		away: map[monthOf]int64{}, accepts: map[string]bool{}, doubles: map[key]bool{},
 	}
 }
 
@@ -137,9 +138,7 @@ func (m *matcher) pair(r *row, l *leaf) {
 func (m *matcher) unequal(r *row, l *leaf) {
 	f := aboutRow(Changed, r, "the row is not the one that was sequenced: it does not give its leaf")
 	f.Tree, f.Indexes, f.Differs = l.tree, at(l.index), append([]string{"record"}, without(r.table().names(r.differs), "record")...)
-	if l.bad {
-		m.bushes.substitute(l, r.hash)
-	}
+	m.bushes.substitute(l, r.hash)
 	m.found.add(f)
 }
 
