@@ -28,8 +28,8 @@ type Publisher struct {
 	Name string
 	// Publish is called with every checkpoint that was stored, in the order of size, one call at a time, in a goroutine
 	// of its own. If it errs it is called again after RetryEvery, with the newest checkpoint; those between are left out,
-	// as they are when more than 16 wait. A new holder calls it with the last stored checkpoint again. Its context ends
-	// with Run. Required.
+	// as they are when more than 16 wait. A new holder calls it with the last stored checkpoint again, and one that lost the
+	// lock may still be at an older one: what Publish writes must only go forward. Its context ends with Run. Required.
 	Publish func(ctx context.Context, s Stored) error
 }
 

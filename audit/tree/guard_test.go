@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"bronzeward/audit"
+	"bronzeward/fixtures/postgres/pgtest"
 )
 
 func TestTheTreesTablesRefuseChange(t *testing.T) {
@@ -90,7 +91,13 @@ func TestALogicalCopyGoesOn(t *testing.T) {
 	write(t, from, 1) // waits while it is copied
 	s.conn.Close(t.Context())
 
-	to := newDatabase(t)
+	var elsewhere pgtest.Shared // another server
+	t.Cleanup(func() {
+		if err := elsewhere.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	to := newDatabaseOn(t, &elsewhere)
 	for _, table := range copied {
 		var data bytes.Buffer
 		name, columns, _ := strings.Cut(table, " ")
@@ -133,6 +140,42 @@ func TestALogicalCopyGoesOn(t *testing.T) {
 	proof, err := Consistency(t.Context(), to.auditor, 1, old.Size, now.Size)
 	if err != nil || CheckConsistency(old.Checkpoint, now.Checkpoint, proof) != nil {
 		t.Errorf("%v, %v", err, CheckConsistency(old.Checkpoint, now.Checkpoint, proof))
+	}
+}
+
+// A server that dies under load comes back with what it committed; the sequencer goes on from there.
+func TestTheServerDies(t *testing.T) {
+	var mortal pgtest.Shared
+	t.Cleanup(func() {
+		if err := mortal.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	db := newDatabaseOn(t, &mortal)
+	cfg := config(t, db, newSigner(1))
+	cfg.Batch = 50
+	q, _ := running(t, cfg)
+	var older Stored
+	for n := range 2 {
+		fill(t, db, 3000)
+		eventually(t, "it is in the middle", func() bool { return q.Status().Size > int64(3000*n+200) && q.Status().Checkpoint.Size > older.Size })
+		mortal.Server(t).StopHard()
+		eventually(t, "it says so", func() bool { s := q.Status(); return !s.Holder && len(s.Errors) > 0 })
+		if err := mortal.Server(t).Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		db.owner.Reset()
+		db.auditor.Reset()
+		eventually(t, "it goes on", func() bool { s := q.Status(); return s.Checkpoint.Size == int64(3000*(n+1)) && len(s.Errors) == 0 })
+		newest := q.Status().Checkpoint
+		if older.Size > 0 {
+			proof, err := Consistency(t.Context(), db.auditor, 1, older.Size, newest.Size)
+			if err != nil || CheckConsistency(older.Checkpoint, newest.Checkpoint, proof) != nil {
+				t.Errorf("%v", err)
+			}
+		}
+		older = newest
+		wantWhole(t, db)
 	}
 }
 

@@ -63,6 +63,7 @@ func readEpoch(ctx context.Context, conn *pgx.Conn) (installation, epoch uuid.UU
 
 // database is a test's own database, with a pool per role.
 type database struct {
+	server  *pgtest.Shared
 	name    string
 	owner   *pgxpool.Pool // superuser
 	gateway *pgxpool.Pool
@@ -71,13 +72,19 @@ type database struct {
 
 func newDatabase(t testing.TB) database {
 	t.Helper()
-	name := shared.NewDatabaseName(t, book)
-	return database{name: name, owner: connect(t, name, "postgres"), gateway: connect(t, name, "test_gateway"), auditor: connect(t, name, "test_auditor")}
+	return newDatabaseOn(t, &shared)
 }
 
-func connect(t testing.TB, name, role string) *pgxpool.Pool {
+func newDatabaseOn(t testing.TB, server *pgtest.Shared) database {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), shared.Server(t).DSN(name, role))
+	db := database{server: server, name: server.NewDatabaseName(t, book)}
+	db.owner, db.gateway, db.auditor = db.connect(t, "postgres"), db.connect(t, "test_gateway"), db.connect(t, "test_auditor")
+	return db
+}
+
+func (db database) connect(t testing.TB, role string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), db.server.Server(t).DSN(db.name, role))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +95,7 @@ func connect(t testing.TB, name, role string) *pgxpool.Pool {
 // config is of a sequencer on db that waits hardly at all and signs whatever grew.
 func config(t testing.TB, db database, signer Signer) Config {
 	t.Helper()
-	dsn := shared.Server(t).DSN(db.name, "test_gateway")
+	dsn := db.server.Server(t).DSN(db.name, "test_gateway")
 	return Config{
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, dsn) },
 		Epoch:   readEpoch, Signer: signer,

@@ -225,7 +225,7 @@ func TestParseProofIsStrict(t *testing.T) {
 
 // Whatever a proof's file says, it is refused or checked, and what is checked shows what was recorded.
 func FuzzProof(f *testing.F) {
-	_, _, signer, p := proved(f)
+	p, signer := sample(f)
 	keys := signer.verifiers(f)
 	text, err := p.Encode()
 	if err != nil {

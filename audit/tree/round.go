@@ -131,7 +131,7 @@ func (s *session) round(ctx context.Context, from *time.Time) (taken int, err er
 		s.floor = &floor
 	}
 	s.tree.Size = next.size
-	s.report(true)
+	s.report()
 	if s.q.cfg.Observe.Sequenced != nil && taken > 0 {
 		s.q.cfg.Observe.Sequenced(taken, time.Since(begun))
 	}

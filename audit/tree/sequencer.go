@@ -96,7 +96,15 @@ func (q *Sequencer) connected(ctx context.Context) error {
 		if held {
 			break
 		}
-		q.update(func(s *Status) { s.Holder = false })
+		q.update(func(s *Status) {
+			s.Holder = false
+			// Those are the holder's now.
+			delete(s.Errors, StepSequence)
+			delete(s.Errors, StepCheck)
+			if q.signer != nil {
+				delete(s.Errors, StepSign)
+			}
+		})
 		begun := time.Now()
 		if err := q.watch(ctx, conn); err != nil && conn.IsClosed() {
 			return err

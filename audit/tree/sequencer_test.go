@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -136,8 +137,7 @@ func TestALateCommitIsSequencedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Another database of the server writes for long, too.
-	other := connect(t, shared.NewDatabaseName(t, book), "postgres")
-	long, err := other.Begin(t.Context())
+	long, err := newDatabase(t).owner.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +167,28 @@ func TestALateCommitIsSequencedLater(t *testing.T) {
 	if st := sign(t, s); st.Checkpoint.Size != 18 || st.Refused != "" {
 		t.Errorf("%+v", st)
 	}
+}
+
+// Between looks at the whole queue only its end is looked at: what comes late waits for the next of them.
+func TestALookAtTheWholeQueueFindsWhatComesLate(t *testing.T) {
+	db := newDatabase(t)
+	s := held(t, config(t, db, newSigner(1)))
+	fill(t, db, 3)
+	drain(t, s)
+	floor, later := time.Now().Add(time.Hour), time.Now().Add(time.Hour)
+	fill(t, db, 2)
+	s.floor, s.nextLook = &floor, later
+	if _, err := s.sequence(t.Context()); err != nil || s.edge.size != 3 {
+		t.Errorf("%v, %d leaves: rows below the floor were looked at", err, s.edge.size)
+	}
+	s.nextLook = time.Time{}
+	if _, err := s.sequence(t.Context()); err != nil || s.edge.size != 5 {
+		t.Errorf("%v, %d leaves, want 5", err, s.edge.size)
+	}
+	if !s.floor.Before(floor) || s.nextLook.IsZero() {
+		t.Errorf("floor %v, next look %v", s.floor, s.nextLook)
+	}
+	wantWhole(t, db)
 }
 
 // The lock keeps replicas from getting in each other's way; the constraints keep the tree whole without it.

@@ -165,14 +165,14 @@ func (s *session) tryLoad(ctx context.Context) error {
 		s.q.publish(s.last)
 		s.q.known[s.tree.Tree] = s.last
 	}
-	s.report(true)
+	s.report()
 	return nil
 }
 
 // report brings the Status up to date.
-func (s *session) report(holder bool) {
+func (s *session) report() {
 	s.q.update(func(st *Status) {
-		st.Holder, st.Tree, st.Epoch, st.Origin = holder, s.tree.Tree, s.tree.Epoch, s.tree.Origin
+		st.Holder, st.Tree, st.Epoch, st.Origin = true, s.tree.Tree, s.tree.Epoch, s.tree.Origin
 		st.Size, st.Checkpoint = s.edge.size, s.last
 	})
 }
