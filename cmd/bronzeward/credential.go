@@ -18,9 +18,14 @@ import (
 	"bronzeward/gateway/identity"
 )
 
-// requestOf is the credential as the gateway's identity code takes it.
+// requestOf is the credential as the gateway's identity code takes it: of the flags, the
+// environment, or the client file.
 func requestOf(f ask.CredentialFlags) (identity.Request, error) {
 	var r identity.Request
+	f, err := f.OrFile()
+	if err != nil {
+		return r, err
+	}
 	if (f.Certificate == "") != (f.Key == "") {
 		return r, cli.Usage(errors.New("--certificate and --key go together"))
 	}
@@ -52,7 +57,7 @@ func requestOf(f ask.CredentialFlags) (identity.Request, error) {
 		r.Authorization = []string{"Bearer " + token}
 	}
 	if r.TLS == nil && r.Authorization == nil {
-		return r, cli.Usage(errors.New("this command is recorded under your name: give --certificate and --key (or BRONZEWARD_CERTIFICATE and BRONZEWARD_KEY), --token-file or BRONZEWARD_TOKEN"))
+		return r, cli.Usage(errors.New("this command is recorded under your name: log in with bronzeward login, or give --certificate and --key (or BRONZEWARD_CERTIFICATE and BRONZEWARD_KEY), --token-file or BRONZEWARD_TOKEN"))
 	}
 	return r, nil
 }

@@ -44,8 +44,9 @@ type commands struct {
 
 	DigestKeys digestKeysCmd `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
 
-	Completion kongcompletion.Completion `cmd:"" group:"other" help:"Print a shell completion script."`
-	Version    versionCmd                `cmd:"" group:"other" help:"Print versions."`
+	Completion completionCmd `cmd:"" group:"other" help:"Print a shell completion script."`
+	Help       helpCmd       `cmd:"" group:"other" help:"Explain a command."`
+	Version    versionCmd    `cmd:"" group:"other" help:"Print versions."`
 }
 
 // groups are the headings of the help, in the order of the tree.

@@ -102,7 +102,12 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 	if held.issuer != nil {
 		acts.Issuer, acts.DigestKeys = held.issuer, held.digestKeys
 	}
-	house := rooms{gw: gw, acts: acts, store: store, who: who, keys: held, registry: registry, log: log, stopping: ctx.Done()}
+	reads, err := cfg.newReading(ctx)
+	if err != nil {
+		return err
+	}
+	defer reads.pool.Close()
+	house := rooms{book: reads, gw: gw, acts: acts, store: store, who: who, keys: held, registry: registry, log: log, stopping: ctx.Done()}
 	server, err := cfg.newWeb(house, certificate)
 	if err != nil {
 		return err

@@ -140,6 +140,12 @@ func IsProblem(err error, code string) bool {
 	return errors.As(err, &p) && p.Code == code
 }
 
+// HasStatus is true for a refusal with this HTTP status.
+func HasStatus(err error, status int) bool {
+	var p *ProblemError
+	return errors.As(err, &p) && p.Status == status
+}
+
 // Collect asks for items page by page, at most limit of them, or all with limit 0. next is the
 // cursor behind the last one, empty when there are no more.
 func Collect[T any](limit int, after string, page func(limit int, cursor *string) (items []T, next string, err error)) (all []T, next string, err error) {

@@ -110,6 +110,19 @@ type CredentialFlags struct {
 	Key         string `env:"BRONZEWARD_KEY" placeholder:"FILE" help:"The key of your client certificate."`
 }
 
+// OrFile is the credential of the client file, which a login wrote, where no flag and nothing in the
+// environment names one.
+func (f CredentialFlags) OrFile() (CredentialFlags, error) {
+	if f != (CredentialFlags{}) || strings.TrimSpace(os.Getenv("BRONZEWARD_TOKEN")) != "" {
+		return f, nil
+	}
+	file, _, err := ReadFile()
+	if err != nil {
+		return f, err
+	}
+	return CredentialFlags{TokenFile: file.TokenFile, Certificate: file.Certificate, Key: file.Key}, nil
+}
+
 // Client asks one gateway as one person.
 type Client struct {
 	*apiclient.Client

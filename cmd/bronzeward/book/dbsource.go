@@ -102,7 +102,8 @@ func (d *database) show(ctx context.Context, id uuid.UUID) (*whole, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &whole{Decision: viewDecision(&found), Leaf: fmt.Sprintf("%x", found.Leaf), Record: found.Record}
+	w := &whole{Decision: viewDecision(&found), Leaf: fmt.Sprintf("%x", found.Leaf), Outcomes: []outcome{}, looked: true}
+	w.setRecord(found.Record)
 	w.Decision.Resource = resourceOf(found.Record)
 	for _, o := range found.Outcomes {
 		w.Outcomes = append(w.Outcomes, viewOutcome(&o))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bronzeward/audit"
+	"bronzeward/gateway/httpapi/api"
 )
 
 // decision is one decision as it is listed.
@@ -95,9 +96,27 @@ type whole struct {
 	Decision decision `json:"decision"`
 	// Leaf is the leaf hash of the entry, in hex.
 	Leaf string `json:"leaf"`
-	// Place is null while it is not in the tree.
+	// Place is null while the entry is not in the tree, and where a gateway told.
 	Place *placed `json:"place"`
-	// Record is the canonical record, byte for byte.
+	// Record is the canonical record, byte for byte; null for one that is no JSON, which is in
+	// Bytes then.
 	Record   json.RawMessage `json:"record"`
+	Bytes    []byte          `json:"bytes,omitempty"`
 	Outcomes []outcome       `json:"outcomes"`
+	// Attempt and Change are as they stand now; a gateway tells them.
+	Attempt *api.Attempt `json:"attempt,omitempty"`
+	Change  *api.Change  `json:"change,omitempty"`
+
+	raw []byte // the record, whatever it is
+	// looked is whether the place was looked for.
+	looked bool
+}
+
+func (w *whole) setRecord(raw []byte) {
+	w.raw, w.Record = raw, json.RawMessage("null")
+	if json.Valid(raw) {
+		w.Record = raw
+	} else {
+		w.Bytes = raw
+	}
 }

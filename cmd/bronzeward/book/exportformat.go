@@ -57,7 +57,7 @@ func jsonLine(b []byte, r *row) ([]byte, bool) {
 	switch {
 	case r.record == nil:
 		return append(b, "\",\"record\":null}\n"...), false
-	case !json.Valid(r.record) || bytes.ContainsAny(r.record, "\r\n"):
+	case bytes.IndexByte(r.record, '\n') >= 0 || bytes.IndexByte(r.record, '\r') >= 0 || !json.Valid(r.record):
 		text, _ := json.Marshal(r.record) // bytes always are base64
 		b = append(b, `","record":null,"bytes":`...)
 		return append(append(b, text...), "}\n"...), false

@@ -113,6 +113,9 @@ func (d *listCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error 
 	if err := d.checkCursor(from, d.After); err != nil {
 		return err
 	}
+	if err := d.digests(ctx, g, d.Flags, &f); err != nil {
+		return err
+	}
 	where, done, err := d.open(ctx, g, from)
 	if err != nil {
 		return err
@@ -186,7 +189,7 @@ func methodText(v decision) string {
 	if v.Count > 1 {
 		m += fmt.Sprintf(" ×%d", v.Count)
 	}
-	return m
+	return strings.TrimSpace(m)
 }
 
 // at is a time as RFC 3339, empty for the zero time.

@@ -40,7 +40,7 @@ func (d *showCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error 
 	if g.Output != "table" {
 		return g.Print(w, nil, nil)
 	}
-	entry, err := audit.ParseEntry(w.Record)
+	entry, err := audit.ParseEntry(w.raw)
 	if err != nil {
 		return errors.Join(fmt.Errorf("reading the record of %s: %w", id, err),
 			cli.Changed(errors.New("the record does not read as this program writes it: bronzeward decisions verify tells whether it was changed, and -o json shows it")))

@@ -18,6 +18,7 @@ type SourceFlags struct {
 	DatabaseFlags
 	ask.Flags
 	Gateway bool `group:"server" help:"Ask the gateway, even where a database login is named."`
+	Own     bool `group:"server" help:"Only of your own calls, which takes no auditor's role; always at the gateway."`
 }
 
 // question is which decisions are wanted, and which page of them.
@@ -42,7 +43,7 @@ type source interface {
 
 // open gives the source that is named, and what closes it.
 func (f SourceFlags) open(ctx context.Context, g *cli.Globals, from Settings) (source, func(), error) {
-	if !f.Gateway {
+	if !f.Gateway && !f.Own {
 		url, named, err := f.login(from)
 		if err != nil {
 			return nil, nil, err
@@ -59,12 +60,12 @@ func (f SourceFlags) open(ctx context.Context, g *cli.Globals, from Settings) (s
 	if err != nil {
 		return nil, nil, cli.Usage(errors.Join(err, errors.New("or read the book without a gateway: give --database-url-file FILE, set BRONZEWARD_AUDITOR_URL, or write database.auditor_url into the gateway's configuration")))
 	}
-	return &gateway{client}, client.Close, nil
+	return &gateway{Client: client, own: f.Own}, client.Close, nil
 }
 
 // checkCursor refuses a cursor of nobody's before the database is asked. A gateway reads its own.
 func (f SourceFlags) checkCursor(from Settings, after string) error {
-	if f.Gateway || after == "" {
+	if f.Gateway || f.Own || after == "" {
 		return nil
 	}
 	if url, _, err := f.login(from); err != nil || url == "" {

@@ -18,6 +18,7 @@ import (
 // became of it, and where it stands in the book.
 func tell(w io.Writer, d *whole, e *audit.Entry) {
 	tellDecision(w, d, e)
+	tellStanding(w, d)
 	tellPlace(w, d)
 }
 
@@ -253,9 +254,22 @@ func sentence(o outcome) string {
 	return words(o.Kind, o.State, o.Code, o.Message, o.Digest)
 }
 
+// tellStanding says how the change stands now, where that is told.
+func tellStanding(w io.Writer, d *whole) {
+	if d.Change == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nhow it stands now\n  the change is %s, asked for by %s\n", d.Change.State, named(policy.Person(d.Change.Requester)))
+	for _, a := range d.Change.Approvals {
+		fmt.Fprintf(w, "  approved by %s, %s\n", named(policy.Person(a.Approver)), cli.Stamp(&a.At))
+	}
+}
+
 func tellPlace(w io.Writer, d *whole) {
 	fmt.Fprintf(w, "\nin the book\n  leaf %s\n", d.Leaf)
 	switch p := d.Place; {
+	case !d.looked:
+		fmt.Fprintf(w, "  its place, and the proof of it: bronzeward decisions prove %s\n", d.Decision.ID)
 	case p == nil:
 		fmt.Fprintln(w, "  not in the tree yet: that takes about a second")
 	case p.Checkpoint == nil:

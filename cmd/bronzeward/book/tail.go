@@ -56,6 +56,9 @@ func (t *tailCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error 
 	if err != nil {
 		return err
 	}
+	if err := t.digests(ctx, g, t.Flags, &wanted); err != nil {
+		return err
+	}
 	where, done, err := t.open(ctx, g, from)
 	if err != nil {
 		return err
