@@ -23,8 +23,6 @@ type leaf struct {
 	hash   hash
 	tree   int32
 	source byte
-	// bad is whether its tile is not the one that was stored: then it may be the leaf that changed, not the row.
-	bad bool
 }
 
 func (l *leaf) place() Place { return Place{Index: l.index, ID: l.id, RecordedAt: moment(l.at)} }
@@ -193,9 +191,6 @@ func (w *treeWalk) closeTile(ctx context.Context) error {
 		if !w.differ {
 			w.differ, w.stored = true, w.leaves
 		}
-		for i := range w.tile {
-			w.tile[i].bad = true
-		}
 		if whole {
 			w.found.add(w.aboutTile(0, index, "the stored root of these 256 leaves is not what they give"))
 		} else if want == nil {
@@ -289,9 +284,6 @@ func (w *treeWalk) end(ctx context.Context) error {
 	if begin := size / tileSize * tileSize; len(w.bad) > 0 && len(w.tile) > 0 {
 		want := w.bad[len(w.bad)-1]
 		if before := w.known(); before != nil && want.size-begin <= tileSize {
-			for i := range w.tile {
-				w.tile[i].bad = true
-			}
 			w.bushes.add(&suspect{tree: w.tree.tree, begin: begin, leaves: w.tile, size: int(want.size - begin), want: want.root, open: true, heads: w.bad, before: before})
 		}
 	}

@@ -16,6 +16,7 @@ type matcher struct {
 	look    *lookups
 	covers  coverage
 	bushes  *suspects
+	pending int   // rows, and leaves, that wait at most
 	since   int64 // of recorded_at; rows and leaves outside are not paired
 	until   int64
 	accepts map[string]bool // months whose records may be away
@@ -24,9 +25,10 @@ type matcher struct {
 	leaves  map[uuid.UUID]leaf
 	odd     []pair // the same id, at different times or in different tables
 	away    map[monthOf]int64
-	missing []leaf // outcomes that may be elsewhere, looked for once
-	lost    int64  // further ones
-	waiting int64  // rows that have no leaf yet and stand in unsequenced
+	missing []leaf       // whose rows may be elsewhere, looked for once
+	lost    int64        // further ones
+	doubles map[key]bool // rows told to be there twice, at most candidateLimit
+	waiting int64        // rows that have no leaf yet and stand in unsequenced
 }
 
 type pair struct {
@@ -42,8 +44,8 @@ type monthOf struct {
 
 func newMatcher(found *findings, look *lookups) *matcher {
 	return &matcher{
-		found: found, look: look, rows: map[uuid.UUID]row{}, leaves: map[uuid.UUID]leaf{},
-		away: map[monthOf]int64{}, accepts: map[string]bool{},
+		found: found, look: look, pending: pendingLimit, rows: map[uuid.UUID]row{}, leaves: map[uuid.UUID]leaf{},
+		away: map[monthOf]int64{}, accepts: map[string]bool{}, doubles: map[key]bool{},
 	}
 }
 
@@ -136,9 +138,7 @@ func (m *matcher) pair(r *row, l *leaf) {
 func (m *matcher) unequal(r *row, l *leaf) {
 	f := aboutRow(Changed, r, "the row is not the one that was sequenced: it does not give its leaf")
 	f.Tree, f.Indexes, f.Differs = l.tree, at(l.index), append([]string{"record"}, without(r.table().names(r.differs), "record")...)
-	if l.bad {
-		m.bushes.substitute(l, r.hash)
-	}
+	m.bushes.substitute(l, r.hash)
 	m.found.add(f)
 }
 
@@ -177,17 +177,17 @@ func aboutRow(kind Kind, r *row, text string) Finding {
 
 // relieve looks up what waits for too long, so that memory does not grow with the book.
 func (m *matcher) relieve(ctx context.Context) error {
-	if len(m.rows) > pendingLimit {
+	if len(m.rows) > m.pending {
 		if err := m.lookUpRows(ctx); err != nil {
 			return err
 		}
 	}
-	if len(m.leaves) > pendingLimit {
+	if len(m.leaves) > m.pending {
 		if err := m.lookUpLeaves(ctx); err != nil {
 			return err
 		}
 	}
-	if len(m.odd) > pendingLimit {
+	if len(m.odd) > m.pending {
 		if err := m.lookUpRows(ctx); err != nil {
 			return err
 		}

@@ -80,6 +80,11 @@ func (m *matcher) resolveSame(ctx context.Context, same []pair) error {
 			switch {
 			case p.row.source != t.source:
 			case counts[key{p.row.at, p.row.id}] > 1:
+				if k := (key{p.row.at, p.row.id}); m.doubles[k] {
+					continue
+				} else if len(m.doubles) < candidateLimit {
+					m.doubles[k] = true
+				}
 				f := aboutRow(Inserted, &p.row, "the same row is there twice")
 				f.Tree, f.Indexes = p.leaf.tree, at(p.leaf.index)
 				m.found.add(f)
@@ -223,38 +228,37 @@ func (m *matcher) tellOdd(o pair, both bool) {
 	m.found.add(f)
 }
 
-// lookElsewhere looks for missing rows by their id alone, and tells of those that are nowhere. Rows that are elsewhere
-// within the range were met, and told of.
+// lookElsewhere looks for missing rows by their id alone, in both tables, and tells of those that are nowhere. Rows that
+// are elsewhere within the range were met, and told of.
 func (m *matcher) lookElsewhere(ctx context.Context) error {
+	var ids []uuid.UUID
+	for _, l := range m.missing {
+		ids = append(ids, l.id)
+	}
+	found := map[uuid.UUID]row{}
 	for _, t := range []*table{entries, outcomes} {
-		var ids []uuid.UUID
-		for _, l := range m.missing {
-			if l.source == t.source {
-				ids = append(ids, l.id)
-			}
-		}
 		if len(ids) == 0 {
-			continue
+			break
 		}
 		where, err := m.look.elsewhere(ctx, t.name, ids)
 		if err != nil {
 			return err
 		}
-		for _, l := range m.missing {
-			if l.source != t.source {
-				continue
-			}
-			moved, is := where[l.id]
-			switch {
-			case is && m.inRange(moved):
-			case is:
-				m.tellOdd(pair{row{at: moved, id: l.id, source: l.source}, l}, false)
-			default:
-				m.found.add(Finding{
-					Kind: Missing, Table: t.name, ID: l.id, RecordedAt: moment(l.at), Tree: l.tree, Indexes: at(l.index),
-					Text: "the row of this leaf is not here: it was deleted",
-				})
-			}
+		for id, at := range where {
+			found[id] = row{at: at, id: id, source: t.source}
+		}
+	}
+	for _, l := range m.missing {
+		moved, is := found[l.id]
+		switch {
+		case is && m.inRange(moved.at):
+		case is:
+			m.tellOdd(pair{moved, l}, false)
+		default:
+			m.found.add(Finding{
+				Kind: Missing, Table: tableOf(l.source).name, ID: l.id, RecordedAt: moment(l.at), Tree: l.tree, Indexes: at(l.index),
+				Text: "the row of this leaf is not here: it was deleted",
+			})
 		}
 	}
 	m.found.count(Missing, m.lost)

@@ -37,12 +37,12 @@ const (
 
 // chunks cuts the time of the book at every so many leaves. Leaves may say what they will: the chunks cover everything
 // between since and until, microseconds since 1970, 0 for without limit.
-func chunks(ctx context.Context, conn *pgx.Conn, trees []treeRow, since, until int64) ([]chunk, error) {
+func chunks(ctx context.Context, conn *pgx.Conn, trees []treeRow, stride, since, until int64) ([]chunk, error) {
 	var ends []int64
 	var total int64
 	for _, t := range trees {
 		rows, err := conn.Query(ctx, "select l.recorded_at from generate_series($2::bigint, $3::bigint, $2::bigint) i join audit.leaves l on l.tree = $1 and l.index = i",
-			t.tree, int64(stride), t.size)
+			t.tree, stride, t.size)
 		if err != nil {
 			return nil, fmt.Errorf("reading where leaves lie: %w", cause(err))
 		}

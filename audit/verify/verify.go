@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ type Options struct {
 	Readers int
 	// Progress, if not nil, is called from time to time by one goroutine, with how much of how much is done.
 	Progress func(done, total int64)
+
+	stride  int64 // another than stride
+	pending int   // another than pendingLimit
 }
 
 // Report is what was verified and what was found.
@@ -128,11 +132,12 @@ func (v *verification) run(ctx context.Context, s *session) error {
 	}
 	m := newMatcher(v.found, &lookups{s.base})
 	m.since, m.until = microsOf(v.options.Since), microsOf(v.options.Until)
+	m.pending = cmp.Or(v.options.pending, m.pending)
 	m.bushes, m.accepts = newSuspects(v.found), v.accepts
 	if m.covers, err = m.look.coverage(ctx); err != nil {
 		return err
 	}
-	list, err := chunks(ctx, s.base, trees, m.since, m.until)
+	list, err := chunks(ctx, s.base, trees, cmp.Or(v.options.stride, stride), m.since, m.until)
 	if err != nil {
 		return err
 	}

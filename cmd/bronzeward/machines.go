@@ -21,7 +21,7 @@ type machinesCmd struct {
 	Update   machinesUpdateCmd   `cmd:"" help:"Replace a machine's addresses and labels."`
 	List     machinesListCmd     `cmd:"" help:"List machines." aliases:"ls"`
 	Show     machinesShowCmd     `cmd:"" help:"Show one machine, and what holds it."`
-	Timeline machinesTimelineCmd `cmd:"" help:"List what happened to a machine, newest first."`
+	Timeline machinesTimelineCmd `cmd:"" help:"List how a machine's changes, approvals, attempts and observations stand, newest first; what the book has about it is in decisions timeline."`
 	Observe  machinesObserveCmd  `cmd:"" help:"Read identity, type and configuration digests from a machine; nothing on it changes."`
 	Pin      machinesPinCmd      `cmd:"" help:"Fix a machine to the identity it shows now. Only pinned machines are applied to."`
 }

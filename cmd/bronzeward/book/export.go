@@ -74,6 +74,9 @@ func (e *exportCmd) Run(ctx context.Context, g *cli.Globals, from Settings) (err
 		err = errors.Join(err, ended)
 	}
 	e.say(g, done, err)
+	if ctx.Err() != nil {
+		return fmt.Errorf("the export was interrupted: %w", context.Cause(ctx))
+	}
 	return err
 }
 
@@ -86,6 +89,9 @@ type exported struct {
 
 func (e *exportCmd) export(ctx context.Context, g *cli.Globals, tree treeReader, s span, after uuid.UUID, format format, out io.Writer) (exported, error) {
 	progress := g.NewProgress()
+	if e.File == "" && g.Raw() == g.Out { // the lines themselves are on the terminal
+		progress = &cli.Progress{}
+	}
 	defer progress.Begin("looking how much there is")()
 	total, first, last, err := tree.bounds(ctx, s)
 	if err != nil || total == 0 {
