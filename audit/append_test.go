@@ -176,11 +176,12 @@ func TestOneRowAndManyRowsAreWrittenAlike(t *testing.T) {
 			os = append(os, s)
 		}
 		if many {
-			queueRows(&b, es, insertEntries)
+			queueRows(&b, es, insertSearched)
 			queueRows(&b, os, insertOutcomes)
 		} else {
 			for _, s := range append(es, os...) {
-				b.Queue(s.sql(), s.args...)
+				sql, args := s.sql()
+				b.Queue(sql, args...)
 			}
 		}
 		if err := db.gateway.SendBatch(t.Context(), &b).Close(); err != nil {

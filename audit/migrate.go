@@ -31,8 +31,8 @@ func Migrations() fs.FS {
 // Versions of the schema this code serves, both included. Schema changes are expand-then-contract, so that the oldest
 // and the newest gateway of a roll-out find what they need.
 const (
-	OldestSchema int32 = 3
-	NewestSchema int32 = 3
+	OldestSchema int32 = 4
+	NewestSchema int32 = 4
 )
 
 // versionTable is where tern keeps the number of the last migration.

@@ -90,11 +90,34 @@ type OutcomeRow struct {
 
 // Get returns an entry with its record and all its outcomes, or ErrNotFound.
 func (r *Reader) Get(ctx context.Context, id uuid.UUID) (Row, error) {
-	rows, err := r.pool.Query(ctx, entriesSQL+"where e.id = $2\norder by e.recorded_at limit 1", true, id)
+	return r.get(ctx, id, "", "")
+}
+
+// GetOf is Get for an entry of one caller: whoever else's it is, the answer is ErrNotFound, in the same time.
+func (r *Reader) GetOf(ctx context.Context, id uuid.UUID, issuer, subject string) (Row, error) {
+	if !Searchable(issuer) || !Searchable(subject) {
+		return Row{}, ErrNotFound
+	}
+	return r.get(ctx, id, issuer, subject)
+}
+
+// Searchable is whether a text is found by a Filter for itself alone: it is not empty, nothing of it was escaped and nothing
+// cut. Whoever may see one person's entries only may see none when the person's name is not.
+func Searchable(text string) bool {
+	return text != "" && len(text) <= maxColumn && escape(text) == text
+}
+
+func (r *Reader) get(ctx context.Context, id uuid.UUID, issuer, subject string) (Row, error) {
+	rows, err := r.pool.Query(ctx, `with e as (
+    select *, true as wanted, false as last_scanned from audit.entries
+    where id = $3 and ($4 = '' or caller_issuer = $4 and caller_subject = $5) order by recorded_at limit 1
+)
+`+entriesSQL, true, true, id, issuer, subject)
 	if err != nil {
 		return Row{}, fmt.Errorf("reading an entry: %w", cause(err))
 	}
-	row, err := pgx.CollectExactlyOneRow(rows, scanRow)
+	found, err := pgx.CollectExactlyOneRow(rows, scanRow)
+	row := found.Row
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Row{}, ErrNotFound
 	}
@@ -124,9 +147,15 @@ func (r *Reader) outcomes(ctx context.Context, where string, id uuid.UUID) ([]Ou
 	return out, nil
 }
 
-// scanRow reads a row of queries/entries.sql.
-func scanRow(row pgx.CollectableRow) (Row, error) {
-	var r Row
+// scanned is a row of queries/entries.sql.
+type scanned struct {
+	Row
+	wanted bool // it is asked for
+	last   bool // no more rows were looked at than up to this one
+}
+
+func scanRow(row pgx.CollectableRow) (scanned, error) {
+	var r scanned
 	var leaf []byte
 	var last struct {
 		id            *uuid.UUID
@@ -139,9 +168,9 @@ func scanRow(row pgx.CollectableRow) (Row, error) {
 	err := row.Scan(&r.RecordedAt, &r.ID, &r.Kind, &r.Verdict, &r.Method, &r.Class, &r.Mode, &r.DryRun, &r.Issuer, &r.Subject,
 		&r.CallerKind, &r.Proof, &r.ClientAddress, &r.MachineID, &r.MachineName, &r.Cluster, &r.Digest, &r.Base, &r.Persistent,
 		&r.ChangeID, &r.AttemptID, &r.Epoch, &r.AuthorityVersion, &r.PolicyRevision, &r.Codes, &r.Instance, &r.Count, &leaf,
-		&r.Record, &last.at, &last.id, &last.attempt, &last.kind, &last.state, &last.code, &last.duration, &last.out)
+		&r.Record, &last.at, &last.id, &last.attempt, &last.kind, &last.state, &last.code, &last.duration, &last.out, &r.wanted, &r.last)
 	if err != nil {
-		return Row{}, err
+		return scanned{}, err
 	}
 	r.RecordedAt = r.RecordedAt.UTC()
 	copy(r.Leaf[:], leaf)

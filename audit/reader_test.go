@@ -29,7 +29,7 @@ func manyEntries(t *testing.T, db database, n int) {
 		rows = append(rows, mustStatement(t, e))
 	}
 	for chunk := range slices.Chunk(rows, 40) { // rows of one statement share a recorded_at or nearly
-		if _, err := db.gateway.Exec(t.Context(), insertEntries, transpose(chunk)...); err != nil {
+		if _, err := db.gateway.Exec(t.Context(), insertSearched, transpose(chunk)...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestPagesHoldEveryRowOnceInBothOrders(t *testing.T) {
 		"machine name":     {Filter{Machine: "worker-1"}, func(r Row) bool { return r.MachineName == "worker-1" }},
 		"cluster":          {Filter{Cluster: "lab-1"}, func(r Row) bool { return r.Cluster == "lab-1" }},
 		"person":           {Filter{Issuer: "https://id-1", Subject: "u-3"}, func(r Row) bool { return r.Subject == "u-3" && r.Issuer == "https://id-1" }},
-		"digest":           {Filter{Digest: "sha256:2"}, func(r Row) bool { return r.Digest == "sha256:2" }},
+		"digest":           {Filter{Digests: []string{"sha256:2"}}, func(r Row) bool { return r.Digest == "sha256:2" }},
 		"method and class": {Filter{Method: "/m/1", Class: "class-1"}, func(r Row) bool { return r.Method == "/m/1" && r.Class == "class-1" }},
 		"verdict":          {Filter{Verdict: Denied}, func(r Row) bool { return r.Verdict == Denied }},
 		"kind":             {Filter{Kind: KindPolicy}, func(r Row) bool { return r.Kind == KindPolicy }},

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -18,6 +19,11 @@ var (
 	insertEntry string
 	//go:embed queries/insert_entries.sql
 	insertEntries string
+	// insertSearched is insertEntries for rows with words, which go into audit.terms. It costs half as much again, so that
+	// rows without any (an allowed read) take the others.
+	//
+	//go:embed queries/insert_searched.sql
+	insertSearched string
 	//go:embed queries/insert_outcome.sql
 	insertOutcome string
 	//go:embed queries/insert_outcomes.sql
@@ -29,6 +35,7 @@ type statement struct {
 	id      uuid.UUID
 	entry   uuid.UUID // the entry an outcome is about; an entry's own id
 	outcome bool
+	words   bool  // an entry with codes or changed paths, which audit.terms is told of
 	args    []any // parameters of the statement for one row
 }
 
@@ -41,8 +48,14 @@ func entryStatement(e Entry) (statement, error) {
 		e.ID = made
 	}
 	e = e.clean()
-	return statement{id: e.ID, entry: e.ID, args: e.columns(e.record())}, nil
+	record := e.record()
+	words := len(e.Codes) > 0 || bytes.Contains(record, namesPaths)
+	return statement{id: e.ID, entry: e.ID, words: words, args: e.columns(record)}, nil
 }
+
+// namesPaths are the bytes that audit.names_paths looks for. Within a string of a record a quotation mark is escaped, so
+// that they stand for the member facts.config.changes alone.
+var namesPaths = []byte(`"changes":[{`)
 
 func outcomeStatement(o Outcome) (statement, error) {
 	if o.EntryID == uuid.Nil {
@@ -59,17 +72,21 @@ func outcomeStatement(o Outcome) (statement, error) {
 	return statement{id: o.ID, entry: o.EntryID, outcome: true, args: o.columns(o.record())}, nil
 }
 
-// sql is the statement for one row.
-func (s statement) sql() string {
-	if s.outcome {
-		return insertOutcome
+// sql is the statement for this row alone, with its parameters.
+func (s statement) sql() (string, []any) {
+	switch {
+	case s.outcome:
+		return insertOutcome, s.args
+	case s.words:
+		return insertSearched, transpose([]statement{s})
 	}
-	return insertEntry
+	return insertEntry, s.args
 }
 
 // run inserts the row alone.
 func (s statement) run(ctx context.Context, tx pgx.Tx) (Receipt, error) {
-	r, err := scanReceipt(tx.QueryRow(ctx, s.sql(), s.args...))
+	sql, args := s.sql()
+	r, err := scanReceipt(tx.QueryRow(ctx, sql, args...))
 	if err != nil {
 		return Receipt{}, fmt.Errorf("inserting %s: %w", s.id, cause(err))
 	}

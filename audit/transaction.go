@@ -103,15 +103,19 @@ func (t *transaction) guard(ctx context.Context, tx pgx.Tx) error {
 // message, COMMIT included. With receipts, or with another error, COMMIT may have happened.
 func (t *transaction) send(ctx context.Context, tx pgx.Tx) (map[uuid.UUID]Receipt, error) {
 	var batch pgx.Batch
-	var entries, outcomes []statement
+	var entries, searched, outcomes []statement
 	for _, it := range t.items {
-		if it.outcome {
+		switch {
+		case it.outcome:
 			outcomes = append(outcomes, it.statement)
-		} else {
+		case it.words:
+			searched = append(searched, it.statement)
+		default:
 			entries = append(entries, it.statement)
 		}
 	}
 	queueRows(&batch, entries, insertEntries)
+	queueRows(&batch, searched, insertSearched)
 	queueRows(&batch, outcomes, insertOutcomes)
 	statements := batch.Len()
 	batch.Queue("commit")
@@ -142,7 +146,8 @@ func queueRows(batch *pgx.Batch, rows []statement, many string) {
 	switch len(rows) {
 	case 0:
 	case 1:
-		batch.Queue(rows[0].sql(), rows[0].args...)
+		sql, args := rows[0].sql()
+		batch.Queue(sql, args...)
 	default:
 		batch.Queue(many, transpose(rows)...)
 	}

@@ -58,6 +58,32 @@ func (a *Acts) May(ctx context.Context, by Actor, name, subject string) error {
 	return nil // it keeps moving: the act itself is judged under the lock
 }
 
+// Continue judges a reading that goes on under its first entry, as Read judged that one, and writes an entry only when it is
+// refused now. It reads the authority anew: what was revoked before it was asked is refused.
+func (a *Acts) Continue(ctx context.Context, by Actor, name, subject string) error {
+	for range rounds {
+		snap, err := a.current(ctx)
+		if err != nil {
+			return err
+		}
+		f, d := a.judged(ctx, by, name, subject, snap)
+		if d.Allow {
+			return nil
+		}
+		e := actEntry(by, f, &d)
+		receipt, err := a.write(ctx, e, snap)
+		var stale *audit.StaleError
+		if errors.As(err, &stale) {
+			continue // authority moved: judged again
+		}
+		if err != nil {
+			return err
+		}
+		return &DeniedAct{Decision: d, Receipt: receipt}
+	}
+	return fmt.Errorf("%w: %w", control.ErrUnavailable, errMoving)
+}
+
 // judged judges an act by what the snapshot knows, without a lock: nothing may be done by it.
 func (a *Acts) judged(ctx context.Context, by Actor, name, subject string, snap *control.Snapshot) (*policy.Act, policy.Decision) {
 	f := &policy.Act{Version: policy.FactsVersion, Act: name, Caller: actorFacts(by), Subject: subject, Now: snap.Now()}

@@ -37,7 +37,8 @@ var mayImport = map[string][]string{
 	"gateway":                   {"gateway/identity", "gateway/facts", "gateway/upstream", "gateway/control", "policy", "audit", "audit/tree"},
 	"cmd/bronzeward":            {"*"},
 	"cmd/bronzeward/cli":        {},
-	"cmd/bronzeward/book":       {"cmd/bronzeward/cli", "audit", "audit/tree", "audit/verify", "policy", "gateway/httpapi/api", "gateway/httpapi/apiclient"},
+	"cmd/bronzeward/ask":        {"cmd/bronzeward/cli", "gateway/httpapi/api", "gateway/httpapi/apiclient"},
+	"cmd/bronzeward/book":       {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "audit", "audit/tree", "audit/verify", "policy", "gateway/httpapi/api", "gateway/httpapi/apiclient"},
 	"fixtures/versions":         {},
 }
 

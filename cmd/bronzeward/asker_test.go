@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -31,8 +32,8 @@ func TestARequestIsSentAgainUnderTheSameKey(t *testing.T) {
 	}{
 		"answered at once":          {[]http.HandlerFunc{done}, cli.ExitOK, 1},
 		"away, then broken off":     {[]http.HandlerFunc{away, breaksOff, away, done}, cli.ExitOK, 4},
-		"away throughout":           {[]http.HandlerFunc{away}, cli.ExitUnavailable, mostTries},
-		"a balancer without anyone": {[]http.HandlerFunc{gives(http.StatusServiceUnavailable, "no backend")}, cli.ExitUnavailable, mostTries},
+		"away throughout":           {[]http.HandlerFunc{away}, cli.ExitUnavailable, ask.MostTries},
+		"a balancer without anyone": {[]http.HandlerFunc{gives(http.StatusServiceUnavailable, "no backend")}, cli.ExitUnavailable, ask.MostTries},
 		"a machine that is away":    {[]http.HandlerFunc{refuses(http.StatusServiceUnavailable, "BW-UPSTREAM-001", "worker-1 cannot be read", "")}, cli.ExitUnavailable, 1},
 		"the keys are away":         {[]http.HandlerFunc{refuses(http.StatusServiceUnavailable, "BW-CHANGE-005", "OpenBao is sealed (sealed)", "try again")}, cli.ExitUnavailable, 1},
 		"the keys are gone":         {[]http.HandlerFunc{refuses(http.StatusConflict, "BW-CHANGE-005", "OpenBao has no such key (key_missing)", "")}, cli.ExitFailed, 1},
@@ -140,8 +141,8 @@ func TestARefusalIsReadAloudAndHasItsExitCode(t *testing.T) {
 func TestAHandshakeThatIsRefusedIsADenial(t *testing.T) {
 	s := newStub(t)
 	op := &net.OpError{Op: "remote error", Err: net.ErrClosed}
-	err := (&asker{settings: clientSettings{server: s.URL, certificate: "me.crt", from: "flags"}}).explain(op)
-	if exitCode(err) != cli.ExitDenied || !strings.Contains(err.Error(), "you showed the certificate in me.crt, named by flags") || passing(op) {
+	err := (&ask.Asker{Settings: ask.Settings{Server: s.URL, Certificate: "me.crt", From: "flags"}}).Explain(op)
+	if exitCode(err) != cli.ExitDenied || !strings.Contains(err.Error(), "you showed the certificate in me.crt, named by flags") || ask.Passing(op) {
 		t.Errorf("%d: %v", exitCode(err), err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -32,14 +33,14 @@ func (l *attemptsListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	params := api.ListAttemptsParams{Machine: cli.Given(l.Machine)}
 	if l.Held {
 		params.Held = &l.Held
 	}
-	all, next, err := collect(l.Limit, l.After, func(limit int, cursor *string) ([]api.Attempt, string, error) {
+	all, next, err := ask.Collect(l.Limit, l.After, func(limit int, cursor *string) ([]api.Attempt, string, error) {
 		params.Limit, params.Cursor = &limit, cursor
-		page, _, err := received[api.AttemptList](a.ListAttempts(ctx, &params))
+		page, _, err := ask.Received[api.AttemptList](a.ListAttempts(ctx, &params))
 		return page.Items, page.Next, err
 	})
 	if err != nil {
@@ -71,8 +72,8 @@ func (s *attemptsShowCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	attempt, _, err := received[api.Attempt](a.GetAttempt(ctx, s.ID))
+	defer a.Close()
+	attempt, _, err := ask.Received[api.Attempt](a.GetAttempt(ctx, s.ID))
 	if err != nil {
 		return err
 	}
@@ -116,12 +117,12 @@ func (c *attemptsAccountCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	after, said, err := received[api.Attempt](a.AccountAttempt(ctx, c.ID, nil, api.NewAccounting{Landed: c.Landed, Reason: c.Reason}))
+	defer a.Close()
+	after, said, err := ask.Received[api.Attempt](a.AccountAttempt(ctx, c.ID, nil, api.NewAccounting{Landed: c.Landed, Reason: c.Reason}))
 	if err != nil {
 		return err
 	}
-	return g.Done(viewAttempt(&after), "attempt %s is %s; machine %s is free (decision %s)\n", c.ID, after.State, after.Machine, said.decision)
+	return g.Done(viewAttempt(&after), "attempt %s is %s; machine %s is free (decision %s)\n", c.ID, after.State, after.Machine, said.Decision)
 }
 
 // attemptView is an attempt as commands print it.

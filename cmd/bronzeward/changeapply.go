@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -31,7 +32,7 @@ func (p *changesApplyCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	changes, err := a.toApply(ctx, p)
 	if err != nil {
 		return err
@@ -42,7 +43,7 @@ func (p *changesApplyCmd) Run(ctx context.Context, g *cli.Globals) error {
 // toApply is the change with this id, or the live ones of one requester in a set, oldest first.
 func (a *apiClient) toApply(ctx context.Context, p *changesApplyCmd) ([]api.Change, error) {
 	if p.Set == "" {
-		one, _, err := received[api.Change](a.GetChange(ctx, p.ID, nil))
+		one, _, err := ask.Received[api.Change](a.GetChange(ctx, p.ID, nil))
 		return []api.Change{one}, err
 	}
 	live, _, err := a.liveOfSet(ctx, p.Set)
@@ -159,12 +160,12 @@ func (a *apiClient) applyOne(ctx context.Context, c *api.Change, waited bool) (*
 // apply sends a change, and waits for an attempt that is still open: its answer was lost on
 // the way, and the repetition found it running. One that was sent already is only looked at.
 func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one api.Application, err error) {
-	defer a.busy("applying %s to %s", c.ID, c.Machine)()
+	defer a.Busy("applying %s to %s", c.ID, c.Machine)()
 	if sent {
-		one.Attempt, _, err = received[api.Attempt](a.GetAttempt(ctx, c.AttemptID))
+		one.Attempt, _, err = ask.Received[api.Attempt](a.GetAttempt(ctx, c.AttemptID))
 		one.Warnings, one.Message = []string{}, "applied by "+person(one.Attempt.Caller)
 	} else {
-		one, _, err = received[api.Application](a.ApplyChange(ctx, c.ID, nil, api.Nothing{}))
+		one, _, err = ask.Received[api.Application](a.ApplyChange(ctx, c.ID, nil, api.Nothing{}))
 	}
 	if err != nil {
 		return one, err
@@ -181,7 +182,7 @@ func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one ap
 			return one, context.Cause(ctx)
 		case <-tick.C:
 		}
-		if one.Attempt, _, err = received[api.Attempt](a.GetAttempt(ctx, one.Attempt.ID)); err != nil {
+		if one.Attempt, _, err = ask.Received[api.Attempt](a.GetAttempt(ctx, one.Attempt.ID)); err != nil {
 			return one, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -33,7 +34,7 @@ func (p *changesApproveCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	shown := []api.Change{{ID: p.ID, Digest: p.Digest}}
 	switch {
 	case p.Set != "":
@@ -105,7 +106,7 @@ func (a *apiClient) ofSet(ctx context.Context, p *changesApproveCmd) ([]api.Chan
 	}
 	all, others := p.narrow(live)
 	sayLeft(a.Globals, "left alone", p.Set, others)
-	me, _, err := received[api.Caller](a.Whoami(ctx))
+	me, _, err := ask.Received[api.Caller](a.Whoami(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +148,7 @@ func (a *apiClient) approve(ctx context.Context, shown []api.Change, comment str
 		}
 		act.Also = &also
 	}
-	done, said, err := received[api.ApprovalList](a.ApproveChange(ctx, shown[0].ID, nil, act))
+	done, said, err := ask.Received[api.ApprovalList](a.ApproveChange(ctx, shown[0].ID, nil, act))
 	if err != nil {
 		return err
 	}
@@ -162,7 +163,7 @@ func (a *apiClient) approve(ctx context.Context, shown []api.Change, comment str
 			fmt.Fprintf(a.ErrOut, "warning: it is your own change, as its %s; that is on record\n", cli.OneLine(self))
 		}
 		if c, ok := after[v.ChangeID]; ok {
-			fmt.Fprintf(a.Out, "  %s: %s\n", c.Machine, needs(&c, said.now))
+			fmt.Fprintf(a.Out, "  %s: %s\n", c.Machine, needs(&c, said.Now))
 		}
 	}
 	return nil
@@ -173,12 +174,12 @@ func (a *apiClient) approve(ctx context.Context, shown []api.Change, comment str
 func (a *apiClient) afterwards(ctx context.Context, changes []api.Change) map[string]api.Change {
 	out := map[string]api.Change{}
 	if len(changes) == 1 {
-		if c, _, err := received[api.Change](a.GetChange(ctx, changes[0].ID, nil)); err == nil {
+		if c, _, err := ask.Received[api.Change](a.GetChange(ctx, changes[0].ID, nil)); err == nil {
 			out[c.ID] = c
 		}
 		return out
 	}
-	page, _, err := received[api.ChangeList](a.ListChanges(ctx, pageOf(changes)))
+	page, _, err := ask.Received[api.ChangeList](a.ListChanges(ctx, pageOf(changes)))
 	for _, c := range page.Items {
 		out[c.ID] = c
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -22,8 +23,8 @@ func (d *changesDiffCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	diff, _, err := received[api.ChangeDiff](a.GetChangeDiff(ctx, d.ID))
+	defer a.Close()
+	diff, _, err := ask.Received[api.ChangeDiff](a.GetChangeDiff(ctx, d.ID))
 	if err != nil {
 		return err
 	}

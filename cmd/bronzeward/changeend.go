@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -38,10 +39,10 @@ func (f clientFlags) end(g *cli.Globals, act func(*apiClient) (*http.Response, e
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	c, said, err := received[api.Change](act(a))
+	defer a.Close()
+	c, said, err := ask.Received[api.Change](act(a))
 	if err != nil {
 		return err
 	}
-	return g.Done(c, "%s (decision %s)\n", ended(&c), said.decision)
+	return g.Done(c, "%s (decision %s)\n", ended(&c), said.Decision)
 }

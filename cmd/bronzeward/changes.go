@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -37,14 +38,14 @@ func (l *changesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err := cli.CheckLimit(l.Limit); err != nil {
 		return err
 	}
-	if l.Watch && (l.After != "" || l.Limit > mostPage) {
-		return cli.Usage(fmt.Errorf("--watch looks at one page: it goes without --after, and with a --limit of at most %d", mostPage))
+	if l.Watch && (l.After != "" || l.Limit > ask.MostPage) {
+		return cli.Usage(fmt.Errorf("--watch looks at one page: it goes without --after, and with a --limit of at most %d", ask.MostPage))
 	}
 	a, err := l.open(g)
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	params, err := l.params(ctx, a)
 	if err != nil {
 		return err
@@ -53,10 +54,10 @@ func (l *changesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 		return a.watch(ctx, params, l.Limit)
 	}
 	now := time.Now()
-	all, next, err := collect(l.Limit, l.After, func(limit int, cursor *string) ([]api.Change, string, error) {
+	all, next, err := ask.Collect(l.Limit, l.After, func(limit int, cursor *string) ([]api.Change, string, error) {
 		params.Limit, params.Cursor = &limit, cursor
-		page, said, err := received[api.ChangeList](a.ListChanges(ctx, &params))
-		now = said.now
+		page, said, err := ask.Received[api.ChangeList](a.ListChanges(ctx, &params))
+		now = said.Now
 		return page.Items, page.Next, err
 	})
 	if err != nil {
@@ -105,7 +106,7 @@ func (l *changesListCmd) params(ctx context.Context, a *apiClient) (api.ListChan
 		p.State = &states
 	}
 	if l.Mine {
-		me, _, err := received[api.Caller](a.Whoami(ctx))
+		me, _, err := ask.Received[api.Caller](a.Whoami(ctx))
 		if err != nil {
 			return p, err
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -105,10 +106,10 @@ func (p setPart) flags(beside ...setPart) string {
 func (a *apiClient) liveOfSet(ctx context.Context, set string) ([]api.Change, time.Time, error) {
 	params := api.ListChangesParams{Set: &set, State: &[]api.ChangeStateFilter{api.ChangeStateFilterLive}}
 	now := time.Now()
-	all, _, err := collect(0, "", func(limit int, cursor *string) ([]api.Change, string, error) {
+	all, _, err := ask.Collect(0, "", func(limit int, cursor *string) ([]api.Change, string, error) {
 		params.Limit, params.Cursor = &limit, cursor
-		page, said, err := received[api.ChangeList](a.ListChanges(ctx, &params))
-		now = said.now
+		page, said, err := ask.Received[api.ChangeList](a.ListChanges(ctx, &params))
+		now = said.Now
 		return page.Items, page.Next, err
 	})
 	slices.Reverse(all)

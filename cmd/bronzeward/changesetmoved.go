@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -52,7 +53,7 @@ func (a *apiClient) moves(ctx context.Context, set string, r requesterFlags, now
 		api.ChangeStateFilterRejected, api.ChangeStateFilterExpired, api.ChangeStateFilterRevoked,
 	}
 	// Without the ended ones it can only be told what came.
-	page, _, _ := received[api.ChangeList](a.ListChanges(ctx, &api.ListChangesParams{Set: &set, State: &states, Limit: new(mostEnded)}))
+	page, _, _ := ask.Received[api.ChangeList](a.ListChanges(ctx, &api.ListChangesParams{Set: &set, State: &states, Limit: new(mostEnded)}))
 	ended, _ := r.narrow(page.Items)
 	came, went, told := whatMoved(now, ended, digest)
 	if !told {

@@ -82,7 +82,7 @@ func (p setPart) next(all []setPart) []string {
 // wholeChanges reads each of these changes with its diff. It errs when one is not live any
 // more, so that what is shown can be acted on.
 func (a *apiClient) wholeChanges(ctx context.Context, changes []api.Change) (out []wholeChange, now time.Time, err error) {
-	defer a.busy("reading %s", cli.Plural(len(changes), "change"))()
+	defer a.Busy("reading %s", cli.Plural(len(changes), "change"))()
 	for i := range changes {
 		var one wholeChange
 		if one, now, err = a.wholeChange(ctx, changes[i].ID); err != nil {

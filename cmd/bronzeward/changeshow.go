@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -32,7 +33,7 @@ func (s *changesShowCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	if s.Set != "" {
 		return a.showSet(ctx, s.Set, s.requesterFlags)
 	}
@@ -56,16 +57,16 @@ type wholeChange struct {
 // wholeChange reads a change and its diff, and the gateway's time.
 func (a *apiClient) wholeChange(ctx context.Context, id string) (wholeChange, time.Time, error) {
 	var w wholeChange
-	var said answer
+	var said ask.Answer
 	var err error
-	if w.Change, said, err = received[api.Change](a.GetChange(ctx, id, nil)); err != nil {
-		return w, said.now, err
+	if w.Change, said, err = ask.Received[api.Change](a.GetChange(ctx, id, nil)); err != nil {
+		return w, said.Now, err
 	}
-	w.Diff, _, err = received[api.ChangeDiff](a.GetChangeDiff(ctx, id))
+	w.Diff, _, err = ask.Received[api.ChangeDiff](a.GetChangeDiff(ctx, id))
 	if err == nil && w.Diff.Digest != w.Digest {
 		err = fmt.Errorf("change %s and its difference name two digests; what would be changed is not shown, and not approved", id)
 	}
-	return w, said.now, err
+	return w, said.Now, err
 }
 
 // showChange prints a change for a person, and what can be done with it.

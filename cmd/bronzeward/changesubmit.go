@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -37,7 +38,7 @@ func (s *changesSubmitCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	var captured []api.Change
 	var problems []error
 	for _, machine := range s.Machine {
@@ -102,20 +103,20 @@ func (s *changesSubmitCmd) text(g *cli.Globals) (string, error) {
 
 // submit proposes one change and says so; with next, it says what comes then, too.
 func (a *apiClient) submit(ctx context.Context, one api.NewChange, next bool) (api.Change, error) {
-	defer a.busy("proposing a change of %s", one.Machine)()
-	c, said, err := received[api.Change](a.SubmitChange(ctx, nil, one))
+	defer a.Busy("proposing a change of %s", one.Machine)()
+	c, said, err := ask.Received[api.Change](a.SubmitChange(ctx, nil, one))
 	if err != nil || a.Output != "table" {
 		return c, err
 	}
 	what := "captured"
-	if said.status == http.StatusOK {
+	if said.Status == http.StatusOK {
 		what = "there already, with these very bytes"
 	}
-	fmt.Fprintf(a.Out, "change %s for %s is %s (decision %s)\n", c.ID, c.Machine, what, said.decision)
-	if said.status == http.StatusOK {
+	fmt.Fprintf(a.Out, "change %s for %s is %s (decision %s)\n", c.ID, c.Machine, what, said.Decision)
+	if said.Status == http.StatusOK {
 		fmt.Fprintf(a.Out, "  asked by %s%s\n", person(c.Requester), inSet(&c))
 	}
-	fmt.Fprintf(a.Out, "  values changed: %d; %s\n", c.ChangesCount, needs(&c, said.now))
+	fmt.Fprintf(a.Out, "  values changed: %d; %s\n", c.ChangesCount, needs(&c, said.Now))
 	if !next {
 		return c, nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -157,7 +158,7 @@ func TestAWatchPrintsWhatMoved(t *testing.T) {
 func TestAWatchThatNeverBeganSaysWhy(t *testing.T) {
 	s := newStub(t)
 	s.on("GET /changes", refuses(http.StatusServiceUnavailable, "BW-BOOK-001", "away", ""))
-	if got := runProgram(t, "changes", "list", "-w"); got.code != cli.ExitUnavailable || len(s.requests()) != mostTries {
+	if got := runProgram(t, "changes", "list", "-w"); got.code != cli.ExitUnavailable || len(s.requests()) != ask.MostTries {
 		t.Errorf("code %d after %d requests", got.code, len(s.requests()))
 	}
 }

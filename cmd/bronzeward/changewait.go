@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -46,8 +47,8 @@ func (a *apiClient) untilApproved(ctx context.Context, changes []api.Change, tim
 		defer cancel()
 	}
 	now := slices.Clone(changes)
-	defer a.busy("%s", waitingFor(now))()
-	err := a.follow(bounded, look, func(seen []api.Change, _ answer) (bool, error) {
+	defer a.Busy("%s", waitingFor(now))()
+	err := a.follow(bounded, look, func(seen []api.Change, _ ask.Answer) (bool, error) {
 		for i := range now {
 			for _, c := range seen {
 				if c.ID == now[i].ID {
@@ -58,7 +59,7 @@ func (a *apiClient) untilApproved(ctx context.Context, changes []api.Change, tim
 				return false, errors.New(ended(&now[i]))
 			}
 		}
-		a.asker.progress.Note(waitingFor(now))
+		a.Asker.Progress.Note(waitingFor(now))
 		return allApproved(now), nil
 	})
 	switch {
@@ -78,7 +79,7 @@ func (a *apiClient) untilApproved(ctx context.Context, changes []api.Change, tim
 // pageOf asks for the newest changes of the set that these are of; only for those of their
 // requester when that is one, so that nobody else's fill the page.
 func pageOf(changes []api.Change) *api.ListChangesParams {
-	out := api.ListChangesParams{Set: &changes[0].Set, Limit: new(mostPage)}
+	out := api.ListChangesParams{Set: &changes[0].Set, Limit: new(ask.MostPage)}
 	if len(partsOf(changes[0].Set, changes)) == 1 {
 		out.Requester, out.RequesterIssuer = &changes[0].Requester.Subject, &changes[0].Requester.Issuer
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -25,7 +26,7 @@ const (
 )
 
 // look asks for changes. tag is what the last answer was named, empty at first.
-type look func(ctx context.Context, tag string) ([]api.Change, answer, error)
+type look func(ctx context.Context, tag string) ([]api.Change, ask.Answer, error)
 
 // unlessKnown asks the gateway to answer when there is something else than tag names.
 func unlessKnown(tag string) func(context.Context, *http.Request) error {
@@ -40,23 +41,23 @@ func unlessKnown(tag string) func(context.Context, *http.Request) error {
 
 // lookAtPage looks at one page of the list.
 func (a *apiClient) lookAtPage(params api.ListChangesParams) look {
-	return func(ctx context.Context, tag string) ([]api.Change, answer, error) {
-		page, said, err := received[api.ChangeList](a.ListChanges(ctx, &params, unlessKnown(tag)))
+	return func(ctx context.Context, tag string) ([]api.Change, ask.Answer, error) {
+		page, said, err := ask.Received[api.ChangeList](a.ListChanges(ctx, &params, unlessKnown(tag)))
 		return page.Items, said, err
 	}
 }
 
 // lookAtOne looks at one change.
 func (a *apiClient) lookAtOne(id string) look {
-	return func(ctx context.Context, tag string) ([]api.Change, answer, error) {
-		one, said, err := received[api.Change](a.GetChange(ctx, id, nil, unlessKnown(tag)))
+	return func(ctx context.Context, tag string) ([]api.Change, ask.Answer, error) {
+		one, said, err := ask.Received[api.Change](a.GetChange(ctx, id, nil, unlessKnown(tag)))
 		return []api.Change{one}, said, err
 	}
 }
 
 // follow looks again and again, and shows what is new to see, until that says that it is
 // done or ctx ends.
-func (a *apiClient) follow(ctx context.Context, look look, see func([]api.Change, answer) (done bool, err error)) error {
+func (a *apiClient) follow(ctx context.Context, look look, see func([]api.Change, ask.Answer) (done bool, err error)) error {
 	every := a.Pause
 	if every == 0 {
 		every = lookEveryAtLeast
@@ -70,14 +71,14 @@ func (a *apiClient) follow(ctx context.Context, look look, see func([]api.Change
 		case err != nil && exitCode(err) == cli.ExitUnavailable && time.Since(answered) < patience:
 		case err != nil:
 			return err
-		case said.status == http.StatusNotModified:
+		case said.Status == http.StatusNotModified:
 			answered = time.Now()
 		default:
 			answered = time.Now()
 			if done, err := see(changes, said); done || err != nil {
 				return err
 			}
-			tag = said.tag
+			tag = said.Tag
 		}
 		select {
 		case <-ctx.Done():
@@ -93,8 +94,8 @@ func (a *apiClient) watch(ctx context.Context, params api.ListChangesParams, lim
 	params.Limit = &limit
 	s := &stream{Globals: a.Globals}
 	known := map[string]api.Change{}
-	defer a.asker.progress.Hide()()
-	err := a.follow(ctx, a.lookAtPage(params), func(page []api.Change, said answer) (bool, error) {
+	defer a.Asker.Progress.Hide()()
+	err := a.follow(ctx, a.lookAtPage(params), func(page []api.Change, said ask.Answer) (bool, error) {
 		there := map[string]bool{}
 		var moved []api.Change
 		for i := len(page) - 1; i >= 0; i-- { // oldest first, as they come
@@ -106,8 +107,8 @@ func (a *apiClient) watch(ctx context.Context, params api.ListChangesParams, lim
 				continue
 			}
 			// It left the page: the last thing said about it is what became of it.
-			one, _, err := received[api.Change](a.GetChange(ctx, id, nil))
-			if err != nil && !isProblem(err, "BW-CHANGE-001") {
+			one, _, err := ask.Received[api.Change](a.GetChange(ctx, id, nil))
+			if err != nil && !ask.IsProblem(err, "BW-CHANGE-001") {
 				return false, err
 			}
 			if err == nil {
@@ -118,7 +119,7 @@ func (a *apiClient) watch(ctx context.Context, params api.ListChangesParams, lim
 			before, seen := known[c.ID]
 			return seen && standing(&before) == standing(&c)
 		})
-		if err := s.show(moved, said.now); err != nil {
+		if err := s.show(moved, said.Now); err != nil {
 			return false, err
 		}
 		clear(known)

@@ -136,3 +136,27 @@ func TestHelpGoesToStandardOutputAndIsNoError(t *testing.T) {
 		t.Errorf("code %d, error output %q:\n%s", got.code, got.errOut, got.out)
 	}
 }
+
+func TestHelpIsACommandToo(t *testing.T) {
+	flag, word := runProgram(t, "decisions", "show", "--help"), runProgram(t, "help", "decisions", "show")
+	if word.code != cli.ExitOK || word.out != flag.out || word.out == "" {
+		t.Errorf("code %d: %s%s", word.code, word.out, word.errOut)
+	}
+	for _, args := range [][]string{{"help", "nosuch"}, {"help", "decisions", "nosuch"}} {
+		if got := runProgram(t, args...); got.code != cli.ExitUsage || !strings.Contains(got.errOut, "there is no such command") {
+			t.Errorf("%v: code %d: %s%s", args, got.code, got.out, got.errOut)
+		}
+	}
+}
+
+func TestCompletionIsTheScriptItself(t *testing.T) {
+	for shell, want := range map[string]string{"bash": "complete -o default", "zsh": "autoload -U", "fish": "complete -f -c bronzeward"} {
+		got := runProgram(t, "completion", shell)
+		if got.code != cli.ExitOK || !strings.Contains(got.out, want) || strings.Contains(got.out, "Execute the following") {
+			t.Errorf("%s: code %d: %s%s", shell, got.code, got.out, got.errOut)
+		}
+	}
+	if got := runProgram(t, "completion"); got.code != cli.ExitUsage {
+		t.Errorf("without a shell: code %d", got.code)
+	}
+}

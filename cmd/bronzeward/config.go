@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -218,42 +217,15 @@ func readYAML(raw []byte, cfg *Config) (problems []error, readable bool) {
 	case err == nil:
 		return nil, true
 	case !errors.As(err, &many):
-		return []error{errors.New(inWords(err.Error()))}, false
+		return []error{errors.New(cli.YAMLProblem(err.Error()))}, false
 	}
 	for _, one := range many.Errors {
 		if one.Line == 0 { // about the file as a whole
-			return []error{errors.New(inWords(one.Err.Error()))}, false
+			return []error{errors.New(cli.YAMLProblem(one.Err.Error()))}, false
 		}
-		problems = append(problems, fmt.Errorf("line %d: %s", one.Line, inWords(one.Err.Error())))
+		problems = append(problems, fmt.Errorf("line %d: %s", one.Line, cli.YAMLProblem(one.Err.Error())))
 	}
 	return problems, true
-}
-
-var (
-	unknownKey = regexp.MustCompile(`^field (.*) not found in type`)
-	wrongType  = regexp.MustCompile(`^cannot construct !!\w+.* into (\S+)$`)
-)
-
-// inWords says a problem of the YAML library without Go's types, and without the value
-// that stands in the wrong place: it may be a password.
-func inWords(problem string) string {
-	if m := unknownKey.FindStringSubmatch(problem); m != nil {
-		return fmt.Sprintf("unknown key %q", m[1])
-	}
-	m := wrongType.FindStringSubmatch(problem)
-	switch {
-	case m == nil:
-		return strings.TrimPrefix(problem, "yaml: ")
-	case m[1] == "time.Duration":
-		return "this must be a duration, such as 30s"
-	case strings.HasPrefix(m[1], "[]"):
-		return "this must be a list"
-	case strings.HasPrefix(m[1], "main."):
-		return "this must be a map of keys"
-	case m[1] == "string":
-		return "this must be text"
-	}
-	return "this must be a number"
 }
 
 func (c *Config) withDefaults() {

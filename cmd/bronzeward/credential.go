@@ -11,23 +11,21 @@ import (
 	"os"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/identity"
 )
 
-// credentialFlags say who runs a command that acts. The same credentials open the
-// gateway: a token, a certificate of the gateway's own authority, or both.
-type credentialFlags struct {
-	TokenFile   string `env:"BRONZEWARD_TOKEN_FILE" placeholder:"FILE" help:"File with your token; BRONZEWARD_TOKEN holds the token itself."`
-	Certificate string `env:"BRONZEWARD_CERTIFICATE" placeholder:"FILE" help:"Your client certificate."`
-	Key         string `env:"BRONZEWARD_KEY" placeholder:"FILE" help:"The key of your client certificate."`
-}
-
-// request is the credential as the gateway's identity code takes it.
-func (f credentialFlags) request() (identity.Request, error) {
+// requestOf is the credential as the gateway's identity code takes it: of the flags, the
+// environment, or the client file.
+func requestOf(f ask.CredentialFlags) (identity.Request, error) {
 	var r identity.Request
+	f, err := f.OrFile()
+	if err != nil {
+		return r, err
+	}
 	if (f.Certificate == "") != (f.Key == "") {
 		return r, cli.Usage(errors.New("--certificate and --key go together"))
 	}
@@ -59,7 +57,7 @@ func (f credentialFlags) request() (identity.Request, error) {
 		r.Authorization = []string{"Bearer " + token}
 	}
 	if r.TLS == nil && r.Authorization == nil {
-		return r, cli.Usage(errors.New("this command is recorded under your name: give --certificate and --key (or BRONZEWARD_CERTIFICATE and BRONZEWARD_KEY), --token-file or BRONZEWARD_TOKEN"))
+		return r, cli.Usage(errors.New("this command is recorded under your name: log in with bronzeward login, or give --certificate and --key (or BRONZEWARD_CERTIFICATE and BRONZEWARD_KEY), --token-file or BRONZEWARD_TOKEN"))
 	}
 	return r, nil
 }
@@ -73,8 +71,8 @@ type desk struct {
 }
 
 // openDesk opens the database, proves the person and readies the judge.
-func openDesk(ctx context.Context, g *cli.Globals, f credentialFlags) (_ *desk, err error) {
-	request, err := f.request()
+func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *desk, err error) {
+	request, err := requestOf(f)
 	if err != nil {
 		return nil, err
 	}

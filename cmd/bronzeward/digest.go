@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -42,9 +43,9 @@ func (d *digestCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	defer a.busy("computing the digest of %d bytes", len(text))()
-	made, _, err := received[api.ComputedDigest](a.ComputeDigestWithBody(ctx, nil, "application/yaml", bytes.NewReader(text)))
+	defer a.Close()
+	defer a.Busy("computing the digest of %d bytes", len(text))()
+	made, _, err := ask.Received[api.ComputedDigest](a.ComputeDigestWithBody(ctx, nil, "application/yaml", bytes.NewReader(text)))
 	if err != nil {
 		return err
 	}
@@ -134,8 +135,8 @@ func (k *digestKeysListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	page, _, err := received[api.DigestKeyList](a.ListDigestKeys(ctx))
+	defer a.Close()
+	page, _, err := ask.Received[api.DigestKeyList](a.ListDigestKeys(ctx))
 	if err != nil {
 		return err
 	}
@@ -155,11 +156,11 @@ func (k *digestKeysAddCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	defer a.busy("adding a digest key")()
-	added, said, err := received[api.AddedDigestKey](a.AddDigestKey(ctx, nil, api.Nothing{}))
+	defer a.Close()
+	defer a.Busy("adding a digest key")()
+	added, said, err := ask.Received[api.AddedDigestKey](a.AddDigestKey(ctx, nil, api.Nothing{}))
 	if err != nil {
 		return err
 	}
-	return g.Done(added, "digest key %s is used for new digests from %s (decision %s)\n", added.Version, cli.Stamp(&added.UsedFrom), said.decision)
+	return g.Done(added, "digest key %s is used for new digests from %s (decision %s)\n", added.Version, cli.Stamp(&added.UsedFrom), said.Decision)
 }

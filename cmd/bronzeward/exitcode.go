@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"bronzeward/audit"
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
@@ -18,14 +19,14 @@ func exitCode(err error) int {
 	var refused *control.RefusedError
 	var act *gateway.DeniedAct
 	var away cli.UnavailableError
-	var problem *problemError
+	var problem *ask.ProblemError
 	var early cli.NotYetError
 	var changed cli.ChangedError
 	var keys *vault.Error
 	var untold *gateway.NotAnchoredError
 	switch {
 	case errors.As(err, &problem):
-		return problem.exit()
+		return problem.Exit()
 	case errors.As(err, &early):
 		return cli.ExitNotYet
 	case errors.As(err, &usage), errors.Is(err, control.ErrInvalid):

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -18,7 +19,7 @@ import (
 // loginCmd gets a person a credential and writes it to where talosctl and this program look
 // for one.
 type loginCmd struct {
-	serverFlags
+	ask.ServerFlags
 
 	Device      bool   `xor:"way" help:"Log in with a browser on another computer: a code is shown to enter there."`
 	JWT         string `xor:"way" name:"jwt" placeholder:"FILE|-" help:"Use a token you have, from a file or standard input; BRONZEWARD_TOKEN holds one too. No certificate is asked for."`
@@ -43,8 +44,8 @@ type loginCmd struct {
 type loginRun struct {
 	*loginCmd
 	*cli.Globals
-	asker       *asker
-	file        clientFile
+	asker       *ask.Asker
+	file        ask.File
 	offer       loginOffer
 	contexts    []talosContext
 	endpoints   []string // of every context
@@ -73,7 +74,7 @@ func (l *loginCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer r.asker.client.CloseIdleConnections()
+	defer r.asker.Client.CloseIdleConnections()
 	r.clockWarning()
 	var got loginCredential
 	if source := l.tokenSource(); source != "" {
@@ -105,47 +106,47 @@ const tokenVariable = "BRONZEWARD_TOKEN"
 // prepare asks the gateway how people log in, and looks at the files that will be written:
 // what is in the way is said before anybody goes to a browser. Nothing is written.
 func (l *loginCmd) prepare(ctx context.Context, g *cli.Globals) (*loginRun, error) {
-	file, path, err := readClientFile()
+	file, path, err := ask.ReadFile()
 	if err != nil {
 		return nil, err
 	}
 	if err := l.checkTimes(); err != nil {
 		return nil, err
 	}
-	settings := clientSettings{server: cmp.Or(l.Server, file.Server), serverCA: cmp.Or(l.ServerCA, file.ServerCA), file: path, made: "no credential"}
-	if settings.server == "" {
+	settings := ask.Settings{Server: cmp.Or(l.Server, file.Server), ServerCA: cmp.Or(l.ServerCA, file.ServerCA), File: path, Made: "no credential"}
+	if settings.Server == "" {
 		return nil, cli.Usage(fmt.Errorf("no gateway is named: give --server https://HOST:PORT, set BRONZEWARD_SERVER, or write `server: https://HOST:PORT` into %s", cmp.Or(path, "client.yaml")))
 	}
-	if settings.server, err = serverURL(settings.server); err != nil {
+	if settings.Server, err = ask.ServerURL(settings.Server); err != nil {
 		return nil, cli.Usage(err)
 	}
 	var ca []byte
-	if settings.serverCA != "" {
-		if settings.serverCA, err = filepath.Abs(settings.serverCA); err != nil {
+	if settings.ServerCA != "" {
+		if settings.ServerCA, err = filepath.Abs(settings.ServerCA); err != nil {
 			return nil, cli.Usage(fmt.Errorf("reading the gateway's CA (--server-ca): %w", err))
 		}
-		if ca, err = os.ReadFile(settings.serverCA); err != nil {
+		if ca, err = os.ReadFile(settings.ServerCA); err != nil {
 			return nil, cli.Usage(fmt.Errorf("reading the gateway's CA (--server-ca): %w", err))
 		}
 	}
 	r := &loginRun{loginCmd: l, Globals: g, file: file}
-	if r.folder, err = loginFolderOf(settings.server); err != nil {
+	if r.folder, err = loginFolderOf(settings.Server); err != nil {
 		return nil, err
 	}
 	if r.talosconfig, err = talosconfigPath(l.Talosconfig); err != nil {
 		return nil, err
 	}
-	if r.asker, err = newAsker(settings, g); err != nil {
+	if r.asker, err = ask.New(settings, g); err != nil {
 		return nil, err
 	}
-	offer, said, err := r.asker.offer(ctx)
+	offer, said, err := offerOf(ctx, r.asker)
 	var none noOfferError
 	if err != nil && (l.tokenSource() == "" || !errors.As(err, &none)) {
 		return nil, err
 	}
-	r.offer, r.now = offer, said.now
+	r.offer, r.now = offer, said.Now
 	r.ca = ca
-	if r.endpoints, err = l.endpointsOf(offer, settings.server); err != nil {
+	if r.endpoints, err = l.endpointsOf(offer, settings.Server); err != nil {
 		return nil, err
 	}
 	return r, r.aim(offer.Clusters)
@@ -179,7 +180,7 @@ func (l *loginCmd) checkTimes() error {
 // aim says which contexts will be written, and looks whether something is in their way.
 func (r *loginRun) aim(clusters []string) (err error) {
 	if slices.ContainsFunc(clusters, func(name string) bool { return !isName(name) }) {
-		return fmt.Errorf("%s names a cluster by what is no name; nothing was written", r.asker.settings.server)
+		return fmt.Errorf("%s names a cluster by what is no name; nothing was written", r.asker.Settings.Server)
 	}
 	if r.contexts, err = r.contextsOf(clusters, r.endpoints, r.ca); err != nil {
 		return err
@@ -196,7 +197,7 @@ func (r *loginRun) inTheWay() error {
 	if _, _, err := mergeTalosconfig(old, r.contexts, r.SetCurrent, r.Overwrite); err != nil {
 		return cli.Usage(fmt.Errorf("%s: %w", r.talosconfig, err))
 	}
-	path := r.asker.settings.file
+	path := r.asker.Settings.File
 	if path == "" {
 		return nil
 	}
@@ -224,7 +225,7 @@ func (r *loginRun) clockWarning() {
 // takeCertificate has the person log in at an issuer, and the gateway sign a certificate for
 // a key made here.
 func (r *loginRun) takeCertificate(ctx context.Context) (loginCredential, error) {
-	from, err := r.issuerOf(r.offer, r.asker.settings.server)
+	from, err := r.issuerOf(r.offer, r.asker.Settings.Server)
 	if err != nil {
 		return loginCredential{}, err
 	}
@@ -246,10 +247,10 @@ func (r *loginRun) takeCertificate(ctx context.Context) (loginCredential, error)
 	if err != nil {
 		return loginCredential{}, err
 	}
-	got, answered, err := ask[issuedCertificate](ctx, r.asker.showing(token, "the token that this login got from "+is.Issuer), "POST", "/certificates",
+	got, answered, err := ask.Request[issuedCertificate](ctx, r.asker.Showing(token, "the token that this login got from "+is.Issuer), "POST", "/certificates",
 		newCertificate{CSR: string(csr), LifetimeSeconds: int64(r.Lifetime / time.Second)})
 	if err != nil {
-		return loginCredential{}, said.clockHint(err, answered.now)
+		return loginCredential{}, said.clockHint(err, answered.Now)
 	}
 	// Which clusters there are is told to people who may look at them, and so not before.
 	if len(got.Clusters) > 0 {
@@ -257,17 +258,17 @@ func (r *loginRun) takeCertificate(ctx context.Context) (loginCredential, error)
 			return loginCredential{}, err
 		}
 	}
-	chain, err := checkChain([]byte(got.Certificate), key.Public(), certificatePerson{said.issuer, said.subject}, answered.now)
+	chain, err := checkChain([]byte(got.Certificate), key.Public(), certificatePerson{said.issuer, said.subject}, answered.Now)
 	if err != nil {
-		return loginCredential{}, cli.Denied(fmt.Errorf("what %s gave as your certificate is not taken: %w; nothing was written", r.asker.settings.server, err))
+		return loginCredential{}, cli.Denied(fmt.Errorf("what %s gave as your certificate is not taken: %w; nothing was written", r.asker.Settings.Server, err))
 	}
 	if got.Identity.Issuer != said.issuer || got.Identity.Subject != said.subject {
-		return loginCredential{}, cli.Denied(fmt.Errorf("%s took you for somebody else than your token names; nothing was written", r.asker.settings.server))
+		return loginCredential{}, cli.Denied(fmt.Errorf("%s took you for somebody else than your token names; nothing was written", r.asker.Settings.Server))
 	}
 	if len(got.Identity.Groups) == 0 {
 		fmt.Fprintf(r.ErrOut, "warning: your token names no group, so the law gives you no role: ask who runs %s to put your groups into it\n", is.Issuer)
 	}
-	if less := r.Lifetime - chain[0].NotAfter.Sub(answered.now); r.Lifetime > 0 && less > mostSkew {
+	if less := r.Lifetime - chain[0].NotAfter.Sub(answered.Now); r.Lifetime > 0 && less > mostSkew {
 		fmt.Fprintf(r.ErrOut, "warning: you asked for a certificate for %s, and the gateway gives one for %s\n", r.Lifetime, cli.Span((r.Lifetime - less).Round(time.Minute)))
 	}
 	return loginCredential{
@@ -304,9 +305,9 @@ func (r *loginRun) takeToken(ctx context.Context, source string) (loginCredentia
 	if !said.ends.IsZero() && !r.now.Before(said.ends) {
 		return loginCredential{}, cli.Denied(fmt.Errorf("the token in %s ended %s ago, at %s: get a new one from %s", source, cli.Span(r.now.Sub(said.ends)), cli.Stamp(&said.ends), cli.ASCII(cli.Clip(said.issuer, mostQuoted))))
 	}
-	me, answered, err := ask[api.Caller](ctx, r.asker.showing(token, "the token in "+source), "GET", "/whoami", nil)
+	me, answered, err := ask.Request[api.Caller](ctx, r.asker.Showing(token, "the token in "+source), "GET", "/whoami", nil)
 	if err != nil {
-		return loginCredential{}, said.clockHint(err, answered.now)
+		return loginCredential{}, said.clockHint(err, answered.Now)
 	}
 	if len(me.Groups) == 0 {
 		fmt.Fprintf(r.ErrOut, "warning: your token names no group, so the law gives you no role: ask who runs %s to put your groups into it\n", cli.ASCII(cli.Clip(me.Issuer, mostQuoted)))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 )
 
@@ -11,7 +12,7 @@ import (
 type clientChange struct {
 	path string
 	// clientFile is what is to be in it; an empty credential takes the old one away.
-	clientFile
+	ask.File
 	// ours is true for a file that a login wrote or named.
 	ours func(path string) bool
 	// take makes this the gateway and credential whatever they are now.
@@ -21,7 +22,7 @@ type clientChange struct {
 // merge edits the client file. Another gateway's, and a credential that no login wrote, stay
 // unless take is true: then left says what stays, and nothing changes.
 func (c clientChange) merge(old []byte) (fresh []byte, left string, err error) {
-	now, err := parseClientFile(old, c.path)
+	now, err := ask.ParseFile(old, c.path)
 	if err != nil {
 		return nil, "", err
 	}
@@ -30,7 +31,7 @@ func (c clientChange) merge(old []byte) (fresh []byte, left string, err error) {
 		return nil, "", cli.Usage(fmt.Errorf("%s: %w", c.path, err))
 	}
 	at := now.Server
-	if read, err := serverURL(at); err == nil {
+	if read, err := ask.ServerURL(at); err == nil {
 		at = read
 	}
 	moves := at != "" && at != c.Server
@@ -65,7 +66,7 @@ func (c clientChange) merge(old []byte) (fresh []byte, left string, err error) {
 
 // forget takes a login's credential out of the client file; the gateway stays named.
 func (c clientChange) forget(old []byte) (fresh []byte, dropped bool, err error) {
-	now, err := parseClientFile(old, c.path)
+	now, err := ask.ParseFile(old, c.path)
 	if err != nil {
 		return nil, false, err
 	}

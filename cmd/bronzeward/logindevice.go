@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 )
 
@@ -96,5 +97,5 @@ func passingAt(err error) bool {
 	if errors.As(err, &refused) {
 		return refused.ErrorCode == "" && refused.Response != nil && refused.Response.StatusCode >= http.StatusInternalServerError
 	}
-	return !errors.Is(err, errTooMuch) && !errors.Is(err, context.DeadlineExceeded) && passing(err)
+	return !errors.Is(err, errTooMuch) && !errors.Is(err, context.DeadlineExceeded) && ask.Passing(err)
 }

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 )
 
@@ -161,7 +162,7 @@ func (is *issuer) explain(err error) error {
 	if is.caFile != "" {
 		trust = "--issuer-ca FILE (" + is.caFile + " is not it)"
 	}
-	return peer{where: "the issuer " + is.Issuer, trust: trust, address: "is the issuer's name right (--issuer)?"}.explain(err)
+	return ask.Peer{Where: "the issuer " + is.Issuer, Trust: trust, Address: "is the issuer's name right (--issuer)?"}.Explain(err)
 }
 
 // refusal is an error answer of an issuer (RFC 6749 §4.1.2.1 and §5.2, RFC 8628 §3.5).

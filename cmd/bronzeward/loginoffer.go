@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -65,33 +64,13 @@ type noOfferError struct{ error }
 // mostOffered bounds each list of an offer.
 const mostOffered = 1000
 
-// ask sends a request with this credential, or none, and reads the answer as a T.
-func ask[T any](ctx context.Context, s *asker, method, path string, body any) (T, answer, error) {
-	var none T
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return none, answer{}, fmt.Errorf("asking %s: %w", s.settings.server, err)
-	}
-	if body == nil {
-		raw = nil
-	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.settings.server, "/")+path, bytes.NewReader(raw))
-	if err != nil {
-		return none, answer{}, cli.Usage(fmt.Errorf("reading --server: %w", err))
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	return received[T](s.Do(req))
-}
-
-// offer asks a gateway how to log in. What it names goes into files and addresses, so each
+// offerOf asks a gateway how to log in. What it names goes into files and addresses, so each
 // name must be one.
-func (s *asker) offer(ctx context.Context) (loginOffer, answer, error) {
-	o, said, err := ask[loginOffer](ctx, s, http.MethodGet, "/login", nil)
-	var p *problemError
+func offerOf(ctx context.Context, s *ask.Asker) (loginOffer, ask.Answer, error) {
+	o, said, err := ask.Request[loginOffer](ctx, s, http.MethodGet, "/login", nil)
+	var p *ask.ProblemError
 	if errors.As(err, &p) && (p.Status == http.StatusNotFound || p.Status == http.StatusUnauthorized) {
-		return o, said, noOfferError{fmt.Errorf("%s gives nobody a certificate (%s): it may be older than this program, or set up without a CA for people; a token is taken all the same, with --jwt FILE", s.settings.server, p.Code)}
+		return o, said, noOfferError{fmt.Errorf("%s gives nobody a certificate (%s): it may be older than this program, or set up without a CA for people; a token is taken all the same, with --jwt FILE", s.Settings.Server, p.Code)}
 	}
 	if err != nil {
 		return o, said, err
@@ -103,7 +82,7 @@ func (s *asker) offer(ctx context.Context) (loginOffer, answer, error) {
 	odd = odd || slices.ContainsFunc(o.Clusters, func(v string) bool { return !isName(v) })
 	odd = odd || slices.ContainsFunc(o.TalosEndpoints, func(v string) bool { return !isEndpoint(v) })
 	if odd {
-		return o, said, fmt.Errorf("%s says how to log in, and what it says is malformed; nothing was done", s.settings.server)
+		return o, said, fmt.Errorf("%s says how to log in, and what it says is malformed; nothing was done", s.Settings.Server)
 	}
 	return o, said, nil
 }

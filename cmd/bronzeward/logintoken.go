@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 )
 
@@ -146,7 +147,7 @@ func (is *issuer) tokenOf(got *oauth2.Token, nonce string) (string, claims, erro
 
 // clockHint adds to a refused token that the clocks of issuer and gateway disagree, if they do.
 func (c *claims) clockHint(err error, now time.Time) error {
-	var p *problemError
+	var p *ask.ProblemError
 	switch {
 	case !errors.As(err, &p) || p.Status != http.StatusUnauthorized || now.IsZero():
 		return err
@@ -186,11 +187,4 @@ func (r *loginRun) readToken(source string) (token string, said claims, file str
 		return "", claims{}, "", cli.Usage(fmt.Errorf("reading your token: what %s holds is no token: %w", source, err))
 	}
 	return token, said, file, nil
-}
-
-// showing is an asker with a token got in this run.
-func (s *asker) showing(token, made string) *asker {
-	other := *s
-	other.settings.token, other.settings.tokenFile, other.settings.made = token, "", made
-	return &other
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 )
 
@@ -42,7 +43,7 @@ func (r *loginRun) write(ctx context.Context, got loginCredential) error {
 	}
 	defer unlock()
 	view := loginView{
-		Server: r.asker.settings.server, Proof: "certificate", Identity: got.identity, Until: got.until, Serial: got.serial,
+		Server: r.asker.Settings.Server, Proof: "certificate", Identity: got.identity, Until: got.until, Serial: got.serial,
 		Decision: got.entry, Talosconfig: r.talosconfig, File: r.folder.identity(),
 	}
 	before := r.folder.readRecord()
@@ -111,14 +112,14 @@ func (r *loginRun) writeCredential(got loginCredential) error {
 }
 
 func (r *loginRun) writeClientFile(before loginRecord, got loginCredential, view *loginView) error {
-	change := clientChange{path: r.asker.settings.file, take: r.SetCurrent, ours: func(path string) bool {
+	change := clientChange{path: r.asker.Settings.File, take: r.SetCurrent, ours: func(path string) bool {
 		return r.folder.wrote(path) || path == before.TokenFile || path == got.tokenFile
 	}}
 	if change.path == "" {
 		fmt.Fprintln(r.ErrOut, "warning: you have no configuration folder, so bronzeward is not set up: set XDG_CONFIG_HOME or HOME")
 		return nil
 	}
-	change.clientFile = clientFile{Server: view.Server, ServerCA: r.asker.settings.serverCA}
+	change.File = ask.File{Server: view.Server, ServerCA: r.asker.Settings.ServerCA}
 	if view.Proof == "token" {
 		change.TokenFile = view.File
 	} else {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 )
 
@@ -61,7 +62,7 @@ func (l *logoutCmd) folders() ([]loginFolder, error) {
 		return all, err
 	}
 	server := l.Server
-	if file, _, err := readClientFile(); server == "" && err == nil {
+	if file, _, err := ask.ReadFile(); server == "" && err == nil {
 		server = file.Server
 	}
 	if server == "" && len(all) == 1 {
@@ -74,7 +75,7 @@ func (l *logoutCmd) folders() ([]loginFolder, error) {
 		}
 		return nil, cli.Usage(fmt.Errorf("you are logged in at %s: say --server URL or --all", strings.Join(names, ", ")))
 	}
-	if server, err = serverURL(server); err != nil {
+	if server, err = ask.ServerURL(server); err != nil {
 		return nil, cli.Usage(err)
 	}
 	wanted, err := loginFolderOf(server)
@@ -108,7 +109,7 @@ func (f loginFolder) logout() (logoutView, error) {
 			problems = append(problems, fmt.Errorf("%s: %w", place.Talosconfig, err))
 		}
 	}
-	change := clientChange{path: clientFilePath(), ours: func(path string) bool {
+	change := clientChange{path: ask.FilePath(), ours: func(path string) bool {
 		return path == f.identity() || path == f.token() || path == record.TokenFile
 	}}
 	if change.path != "" {

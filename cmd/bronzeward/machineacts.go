@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -17,7 +18,7 @@ func (m *machinesObserveCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	for _, name := range m.Name {
 		seen, err := a.observe(ctx, name)
 		if err != nil {
@@ -32,8 +33,8 @@ func (m *machinesObserveCmd) Run(ctx context.Context, g *cli.Globals) error {
 }
 
 func (a *apiClient) observe(ctx context.Context, name string) (api.Observation, error) {
-	defer a.busy("reading %s", name)()
-	seen, _, err := received[api.Observation](a.ObserveMachine(ctx, name, nil, api.Nothing{}))
+	defer a.Busy("reading %s", name)()
+	seen, _, err := ask.Received[api.Observation](a.ObserveMachine(ctx, name, nil, api.Nothing{}))
 	return seen, err
 }
 
@@ -48,7 +49,7 @@ func (m *machinesPinCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	for _, name := range m.Name {
 		pin, err := a.pin(ctx, name, m.Replace)
 		if err != nil {
@@ -62,8 +63,8 @@ func (m *machinesPinCmd) Run(ctx context.Context, g *cli.Globals) error {
 }
 
 func (a *apiClient) pin(ctx context.Context, name string, replace bool) (api.Pin, error) {
-	defer a.busy("reading %s", name)()
-	pin, _, err := received[api.Pin](a.PinMachine(ctx, name, nil, api.NewPin{Replace: replace}))
+	defer a.Busy("reading %s", name)()
+	pin, _, err := ask.Received[api.Pin](a.PinMachine(ctx, name, nil, api.NewPin{Replace: replace}))
 	return pin, err
 }
 
@@ -83,16 +84,16 @@ func (m *machinesUpdateCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	update := api.MachineUpdate{Addresses: m.Address, Port: int(m.Port), Labels: api.Labels{}}
 	for key, value := range m.Label {
 		update.Labels[key] = value
 	}
-	machine, said, err := received[api.Machine](a.UpdateMachine(ctx, m.Name, update))
+	machine, said, err := ask.Received[api.Machine](a.UpdateMachine(ctx, m.Name, update))
 	if err != nil {
 		return err
 	}
-	return g.Done(viewMachine(&machine), "machine %s updated (decision %s)\n", m.Name, said.decision)
+	return g.Done(viewMachine(&machine), "machine %s updated (decision %s)\n", m.Name, said.Decision)
 }
 
 type machinesTimelineCmd struct {
@@ -110,9 +111,9 @@ func (m *machinesTimelineCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	all, next, err := collect(m.Limit, m.After, func(limit int, cursor *string) ([]api.TimelineItem, string, error) {
-		page, _, err := received[api.TimelineItemList](a.ListTimeline(ctx, m.Name, &api.ListTimelineParams{Limit: &limit, Cursor: cursor}))
+	defer a.Close()
+	all, next, err := ask.Collect(m.Limit, m.After, func(limit int, cursor *string) ([]api.TimelineItem, string, error) {
+		page, _, err := ask.Received[api.TimelineItemList](a.ListTimeline(ctx, m.Name, &api.ListTimelineParams{Limit: &limit, Cursor: cursor}))
 		return page.Items, page.Next, err
 	})
 	if err != nil {

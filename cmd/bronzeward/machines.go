@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -20,7 +21,7 @@ type machinesCmd struct {
 	Update   machinesUpdateCmd   `cmd:"" help:"Replace a machine's addresses and labels."`
 	List     machinesListCmd     `cmd:"" help:"List machines." aliases:"ls"`
 	Show     machinesShowCmd     `cmd:"" help:"Show one machine, and what holds it."`
-	Timeline machinesTimelineCmd `cmd:"" help:"List what happened to a machine, newest first."`
+	Timeline machinesTimelineCmd `cmd:"" help:"List how a machine's changes, approvals, attempts and observations stand, newest first; what the book has about it is in decisions timeline."`
 	Observe  machinesObserveCmd  `cmd:"" help:"Read identity, type and configuration digests from a machine; nothing on it changes."`
 	Pin      machinesPinCmd      `cmd:"" help:"Fix a machine to the identity it shows now. Only pinned machines are applied to."`
 }
@@ -44,12 +45,12 @@ func (m *machinesAddCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	added, said, err := received[api.AddedMachines](a.AddMachines(ctx, nil, api.NewMachines{Machines: []api.NewMachine{one}}))
+	defer a.Close()
+	added, said, err := ask.Received[api.AddedMachines](a.AddMachines(ctx, nil, api.NewMachines{Machines: []api.NewMachine{one}}))
 	if err != nil {
 		return err
 	}
-	return g.Done(added, "machine %s added (decision %s)\nnext: bronzeward machines pin %s\n", m.Name, said.decision, cli.ShellWord(m.Name))
+	return g.Done(added, "machine %s added (decision %s)\nnext: bronzeward machines pin %s\n", m.Name, said.Decision, cli.ShellWord(m.Name))
 }
 
 // machineSpec is one machine of an import file.
@@ -110,12 +111,12 @@ func (m *machinesImportCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	added, said, err := received[api.AddedMachines](a.AddMachines(ctx, nil, api.NewMachines{Machines: list}))
+	defer a.Close()
+	added, said, err := ask.Received[api.AddedMachines](a.AddMachines(ctx, nil, api.NewMachines{Machines: list}))
 	if err != nil {
 		return err
 	}
-	return g.Done(added, "%d machines added (decision %s)\n", len(list), said.decision)
+	return g.Done(added, "%d machines added (decision %s)\n", len(list), said.Decision)
 }
 
 type machinesListCmd struct {
@@ -128,9 +129,9 @@ func (m *machinesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	all, _, err := collect(0, "", func(limit int, cursor *string) ([]api.Machine, string, error) {
-		page, _, err := received[api.MachineList](a.ListMachines(ctx, &api.ListMachinesParams{Cluster: cli.Given(m.Cluster), Limit: &limit, Cursor: cursor}))
+	defer a.Close()
+	all, _, err := ask.Collect(0, "", func(limit int, cursor *string) ([]api.Machine, string, error) {
+		page, _, err := ask.Received[api.MachineList](a.ListMachines(ctx, &api.ListMachinesParams{Cluster: cli.Given(m.Cluster), Limit: &limit, Cursor: cursor}))
 		return page.Items, page.Next, err
 	})
 	if err != nil {
@@ -157,8 +158,8 @@ func (m *machinesShowCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	machine, _, err := received[api.Machine](a.GetMachine(ctx, m.Name))
+	defer a.Close()
+	machine, _, err := ask.Received[api.Machine](a.GetMachine(ctx, m.Name))
 	if err != nil {
 		return err
 	}

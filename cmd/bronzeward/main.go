@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -43,8 +44,9 @@ type commands struct {
 
 	DigestKeys digestKeysCmd `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
 
-	Completion kongcompletion.Completion `cmd:"" group:"other" help:"Print a shell completion script."`
-	Version    versionCmd                `cmd:"" group:"other" help:"Print versions."`
+	Completion completionCmd `cmd:"" group:"other" help:"Print a shell completion script."`
+	Help       helpCmd       `cmd:"" group:"other" help:"Explain a command."`
+	Version    versionCmd    `cmd:"" group:"other" help:"Print versions."`
 }
 
 // groups are the headings of the help, in the order of the tree.
@@ -102,6 +104,10 @@ func run(ctx context.Context, args []string, with cli.Console) int {
 		fmt.Fprintf(with.ErrOut, "bronzeward: %v\ntry: bronzeward --help\n", err)
 		return cli.ExitUsage
 	}
+	if err := servesFormat(parsed, c.Output); err != nil {
+		fmt.Fprintln(with.ErrOut, "bronzeward:", err)
+		return cli.ExitUsage
+	}
 	if err := parsed.Run(&c.Globals); err != nil {
 		if !errors.Is(err, cli.ErrChanged) {
 			fmt.Fprintln(with.ErrOut, "bronzeward:", err)
@@ -109,4 +115,17 @@ func run(ctx context.Context, args []string, with cli.Console) int {
 		return exitCode(err)
 	}
 	return cli.ExitOK
+}
+
+// servesFormat refuses a format that the command does not print, before it does anything.
+func servesFormat(parsed *kong.Context, format string) error {
+	if slices.Contains([]string{"table", "json", "yaml"}, format) {
+		return nil
+	}
+	if node := parsed.Selected(); node != nil {
+		if more, ok := node.Target.Addr().Interface().(interface{ Formats() []string }); ok && slices.Contains(more.Formats(), format) {
+			return nil
+		}
+	}
+	return fmt.Errorf("-o %s: this command prints table, json or yaml", format)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -28,7 +29,7 @@ func (i *identitiesRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	switch {
 	case i.Yes:
 	case !g.Interactive:
@@ -36,21 +37,21 @@ func (i *identitiesRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
 	default:
 		question := fmt.Sprintf("%s loses all authority, for good: every call, approval and waiting change of theirs. Nothing undoes it.",
 			person(api.Person{Issuer: i.Issuer, Subject: i.Subject}))
-		if me, _, err := received[api.Caller](a.Whoami(ctx)); err == nil && me.Issuer == i.Issuer && me.Subject == i.Subject {
+		if me, _, err := ask.Received[api.Caller](a.Whoami(ctx)); err == nil && me.Issuer == i.Issuer && me.Subject == i.Subject {
 			question += "\nThis is you: who else may revoke, account for attempts and recover?"
 		}
 		if err := g.Confirm(ctx, question); err != nil {
 			return err
 		}
 	}
-	done, said, err := received[api.IdentityRevocation](a.RevokeIdentity(ctx, nil, api.NewIdentityRevocation{Issuer: i.Issuer, Subject: i.Subject, Reason: i.Reason}))
+	done, said, err := ask.Received[api.IdentityRevocation](a.RevokeIdentity(ctx, nil, api.NewIdentityRevocation{Issuer: i.Issuer, Subject: i.Subject, Reason: i.Reason}))
 	if err != nil {
 		return err
 	}
 	if !done.Seen { // somebody nobody has seen can be revoked, and so can a misspelling
 		fmt.Fprintln(g.ErrOut, "warning: nobody of that name has been seen yet; check the spelling: bronzeward decisions list")
 	}
-	return g.Done(done, "%+q of %+q is revoked for good (decision %s)\n", done.Subject, done.Issuer, said.decision)
+	return g.Done(done, "%+q of %+q is revoked for good (decision %s)\n", done.Subject, done.Issuer, said.Decision)
 }
 
 type identitiesListCmd struct{ clientFlags }
@@ -60,9 +61,9 @@ func (i *identitiesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	all, _, err := collect(0, "", func(limit int, cursor *string) ([]api.IdentityRevocation, string, error) {
-		page, _, err := received[api.IdentityRevocationList](a.ListIdentityRevocations(ctx, &api.ListIdentityRevocationsParams{Limit: &limit, Cursor: cursor}))
+	defer a.Close()
+	all, _, err := ask.Collect(0, "", func(limit int, cursor *string) ([]api.IdentityRevocation, string, error) {
+		page, _, err := ask.Received[api.IdentityRevocationList](a.ListIdentityRevocations(ctx, &api.ListIdentityRevocationsParams{Limit: &limit, Cursor: cursor}))
 		return page.Items, page.Next, err
 	})
 	if err != nil {
@@ -82,8 +83,8 @@ func (w *whoamiCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	me, _, err := received[api.Caller](a.Whoami(ctx))
+	defer a.Close()
+	me, _, err := ask.Received[api.Caller](a.Whoami(ctx))
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (w *whoamiCmd) Run(ctx context.Context, g *cli.Globals) error {
 		row("proof ends", a.proofEnds(&me))
 		row("revoked", cli.YesNo(me.Revoked))
 		row("seen at", me.Address)
-		row("gateway", a.asker.settings.server)
+		row("gateway", a.Asker.Settings.Server)
 	})
 }
 
@@ -105,7 +106,7 @@ func (w *whoamiCmd) Run(ctx context.Context, g *cli.Globals) error {
 // its issuer's clock may differ from the gateway's; login and issuer name its own end.
 func (a *apiClient) proofEnds(me *api.Caller) string {
 	taken := cli.Stamp(&me.ProofEnds)
-	token, err := a.asker.token()
+	token, err := a.Asker.Token()
 	if err != nil || token == "" {
 		return taken
 	}
@@ -134,8 +135,8 @@ func (r *approvalsRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	done, said, err := received[api.Approval](a.RevokeApproval(ctx, r.ID, nil, api.Reason{Reason: r.Reason}))
+	defer a.Close()
+	done, said, err := ask.Received[api.Approval](a.RevokeApproval(ctx, r.ID, nil, api.Reason{Reason: r.Reason}))
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (r *approvalsRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
 		fmt.Fprintf(g.ErrOut, "warning: %s\n", cli.OneLine(note))
 	}
 	return g.Done(done, "approval %s of %s is revoked (decision %s)\nsee: bronzeward changes show %s\n",
-		done.ID, person(done.Approver), said.decision, done.ChangeID)
+		done.ID, person(done.Approver), said.Decision, done.ChangeID)
 }
 
 type noticesCmd struct {
@@ -157,19 +158,19 @@ type noticesListCmd struct {
 }
 
 func (n *noticesListCmd) Run(ctx context.Context, g *cli.Globals) error {
-	if n.Limit < 1 || n.Limit > mostPage {
-		return cli.Usage(fmt.Errorf("--limit %d is not between 1 and %d", n.Limit, mostPage))
+	if n.Limit < 1 || n.Limit > ask.MostPage {
+		return cli.Usage(fmt.Errorf("--limit %d is not between 1 and %d", n.Limit, ask.MostPage))
 	}
 	a, err := n.open(g)
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	params := api.ListNoticesParams{Limit: &n.Limit}
 	if n.Dead {
 		params.Dead = &n.Dead
 	}
-	page, _, err := received[api.NoticeList](a.ListNotices(ctx, &params))
+	page, _, err := ask.Received[api.NoticeList](a.ListNotices(ctx, &params))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/policy"
@@ -177,7 +178,7 @@ func showExplanation(g *cli.Globals, why policy.Explanation) {
 }
 
 type policyActivateCmd struct {
-	credentialFlags
+	ask.CredentialFlags
 	Dir string `arg:"" help:"Directory with the law."`
 }
 
@@ -186,7 +187,7 @@ func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.request(); err != nil { // before the trial, which takes a while
+	if _, err := requestOf(p.CredentialFlags); err != nil { // before the trial, which takes a while
 		return err
 	}
 	fmt.Fprintln(g.ErrOut, "trying the law: compiled strictly, its own tests, the sample calls …")
@@ -195,7 +196,7 @@ func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
 		return fmt.Errorf("the law in %s does not pass its trial, and the live one stays:\n%w", p.Dir, err)
 	}
 	fmt.Fprintf(g.ErrOut, "trial passed after %s\n", time.Since(began).Round(time.Millisecond))
-	d, err := openDesk(ctx, g, p.credentialFlags)
+	d, err := openDesk(ctx, g, p.CredentialFlags)
 	if err != nil {
 		return err
 	}

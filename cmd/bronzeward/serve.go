@@ -111,7 +111,12 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 	if held.anchors != nil {
 		acts.Anchor = actsAnchor{held.anchors}
 	}
-	house := rooms{gw: gw, acts: acts, sequencing: sequencing, store: store, who: who, keys: held, registry: registry, log: log, stopping: ctx.Done()}
+	reads, err := cfg.newReading(ctx)
+	if err != nil {
+		return err
+	}
+	defer reads.pool.Close()
+	house := rooms{book: reads, gw: gw, acts: acts, sequencing: sequencing, store: store, who: who, keys: held, registry: registry, log: log, stopping: ctx.Done()}
 	server, err := cfg.newWeb(house, certificate)
 	if err != nil {
 		return err

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bronzeward/audit"
+	"bronzeward/audit/tree"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
@@ -40,6 +43,26 @@ type rooms struct {
 	registry   *prometheus.Registry
 	log        *slog.Logger
 	stopping   <-chan struct{}
+	book       reading
+}
+
+// reading is what reads the book: a pool of its own, so that no decision waits for an auditor.
+type reading struct {
+	*audit.Reader
+	pool *pgxpool.Pool
+}
+
+func (c *Config) newReading(ctx context.Context) (reading, error) {
+	pool, err := audit.ReadPool(ctx, c.Database.URL, c.Instance)
+	if err != nil {
+		return reading{}, fmt.Errorf("%w (database.url)", err)
+	}
+	return reading{Reader: audit.NewReader(pool), pool: pool}, nil
+}
+
+// Prove proves that an entry stands in the book.
+func (r reading) Prove(ctx context.Context, entry uuid.UUID) (tree.Proof, error) {
+	return tree.Prove(ctx, r.pool, entry)
 }
 
 // newWeb is the HTTP server, not started.
@@ -53,6 +76,7 @@ func (c *Config) newWeb(r rooms, certificate gateway.CertificateSource) (*http.S
 		Proposals: r.acts, Verdicts: r.acts, Revokes: r.acts, Inventory: r.acts, Observer: r.acts, Accounts: r.acts,
 		Certificates: r.acts, Digests: r.acts, DigestKeys: r.acts, Login: c.login(),
 		Changes: r.store, Machines: r.store, History: r.store, Attempts: r.store, Revocations: r.store, Notices: r.store,
+		Decisions: r.book, Order: r.book, Checkpoints: r.book, Prover: r.book,
 		Ready: readiness{r.gw, r.who, r.keys.keeper, r.keys.credentials}, Gatherer: r.registry, Logger: r.log, Stopping: r.stopping,
 	})
 	if err != nil {

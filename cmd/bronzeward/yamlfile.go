@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v4"
+
+	"bronzeward/cmd/bronzeward/ask"
 )
 
 // yamlFile is a file of a person's whose keys are set one by one, so that what this program
@@ -20,13 +22,13 @@ type yamlFile struct {
 // readYAMLFile reads one document that is a mapping, or nothing.
 func readYAMLFile(raw []byte) (*yamlFile, error) {
 	var doc yaml.Node
-	if err := yaml.Load(raw, &doc); err != nil && !commentsOnly(raw) {
-		return nil, clientFileProblems(err)
+	if err := yaml.Load(raw, &doc); err != nil && !ask.CommentsOnly(raw) {
+		return nil, ask.FileProblems(err)
 	}
 	if doc.Kind == 0 || len(doc.Content) == 0 || isNull(doc.Content[0]) {
 		f := &yamlFile{root: mapping()}
 		f.doc = &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{f.root}}
-		if len(bytes.TrimSpace(raw)) > 0 && commentsOnly(raw) {
+		if len(bytes.TrimSpace(raw)) > 0 && ask.CommentsOnly(raw) {
 			f.before = append(bytes.TrimRight(raw, "\n"), '\n')
 		}
 		return f, nil
@@ -36,15 +38,6 @@ func readYAMLFile(raw []byte) (*yamlFile, error) {
 		return nil, fmt.Errorf("line %d: it does not hold keys and values", f.root.Line)
 	}
 	return f, plain(f.root, 0)
-}
-
-func commentsOnly(raw []byte) bool {
-	for line := range bytes.Lines(raw) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
-			return false
-		}
-	}
-	return true
 }
 
 // deepest is how deep a file may be nested.
@@ -83,7 +76,7 @@ func (f *yamlFile) bytes() ([]byte, error) {
 	}
 	out = append(bytes.Clone(f.before), out...)
 	if err := yaml.Load(out, &yaml.Node{}); err != nil {
-		return nil, clientFileProblems(err)
+		return nil, ask.FileProblems(err)
 	}
 	return out, nil
 }

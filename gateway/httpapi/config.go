@@ -36,6 +36,10 @@ type Config struct {
 	Attempts    AttemptStore
 	Revocations RevocationStore
 	Notices     NoticeStore
+	Decisions   DecisionStore
+	Order       OrderStore
+	Checkpoints CheckpointStore
+	Prover      Prover
 
 	// Login is told to whoever asks how to log in; the zero value says that nobody can.
 	Login    Login
@@ -56,6 +60,7 @@ func (c *Config) Validate() error {
 		"Inventory": c.Inventory == nil, "Observer": c.Observer == nil, "Accounts": c.Accounts == nil, "Changes": c.Changes == nil,
 		"Machines": c.Machines == nil, "History": c.History == nil, "Attempts": c.Attempts == nil, "Revocations": c.Revocations == nil,
 		"Notices": c.Notices == nil, "Certificates": c.Certificates == nil, "Digests": c.Digests == nil, "DigestKeys": c.DigestKeys == nil,
+		"Decisions": c.Decisions == nil, "Order": c.Order == nil, "Checkpoints": c.Checkpoints == nil, "Prover": c.Prover == nil,
 		"Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
 	} {
 		if missing {

@@ -30,14 +30,17 @@ const (
 
 // The acts a request stands as in the book that are nobody's own.
 const (
-	actChangesRead    = "changes.read"
-	actMachinesRead   = "machines.read"
-	actAttemptsRead   = "attempts.read"
-	actIdentitiesRead = "identities.read"
-	actNoticesRead    = "notices.read"
-	actDigestKeysRead = "digest-keys.read"
-	actOwn            = "decisions.own"
-	actNone           = "http.request" // a path or method there is not
+	actChangesRead     = "changes.read"
+	actMachinesRead    = "machines.read"
+	actAttemptsRead    = "attempts.read"
+	actIdentitiesRead  = "identities.read"
+	actNoticesRead     = "notices.read"
+	actDigestKeysRead  = "digest-keys.read"
+	actOwn             = "decisions.own"
+	actDecisionsRead   = "decisions.read"
+	actDecisionsFollow = "decisions.follow"
+	actProofsRead      = "proofs.read"
+	actNone            = "http.request" // a path or method there is not
 )
 
 const (

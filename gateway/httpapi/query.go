@@ -39,7 +39,7 @@ func (c *call) query(takes ...string) *query {
 		switch {
 		case !slices.Contains(takes, name):
 			q.err = malformed("%s is not a parameter this request takes", quoted(name))
-		case len(all) > 1 && name != "state":
+		case len(all) > 1 && name != "state" && name != "digest":
 			q.err = malformed("the parameter %s is given twice", name)
 		}
 	}

@@ -76,6 +76,10 @@ func (d *door) routes() []route {
 		{http.MethodPost, "/digests", "digests.compute", largeBody, d.computeDigest},
 		{http.MethodGet, "/digest-keys", actDigestKeysRead, 0, d.listDigestKeys},
 		{http.MethodPost, "/digest-keys", "digest-keys.add", smallBody, d.addDigestKey},
+		{http.MethodGet, "/decisions", actDecisionsRead, 0, d.listDecisions},
+		{http.MethodGet, "/decisions/{id}", actDecisionsRead, 0, d.getDecision},
+		{http.MethodGet, "/decisions/{id}/proof", actProofsRead, 0, d.getDecisionProof},
+		{http.MethodGet, "/checkpoints", actProofsRead, 0, d.listCheckpoints},
 		{http.MethodGet, "/whoami", actOwn, 0, d.whoami},
 		{http.MethodGet, "/notices", actNoticesRead, 0, d.listNotices},
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"bronzeward/audit"
+	"bronzeward/audit/tree"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/identity"
 	"bronzeward/policy"
@@ -38,6 +39,9 @@ type Book interface {
 	May(ctx context.Context, by identity.Actor, act, subject string) error
 	// Read judges a reading act and writes its entry.
 	Read(ctx context.Context, by identity.Actor, act, subject string) (audit.Receipt, error)
+	// Continue judges a reading that goes on under its first entry. It writes an entry only
+	// when it refuses; nil is an allowance.
+	Continue(ctx context.Context, by identity.Actor, act, subject string) error
 	// Record writes a refusal that was found before any act.
 	Record(ctx context.Context, by identity.Actor, act, subject, code, message string) (audit.Receipt, error)
 	// Stranger writes the refusal of a caller who proved nothing, or who asks too often: one
@@ -147,6 +151,33 @@ type RevocationStore interface {
 // NoticeStore reads the outbox, newest first.
 type NoticeStore interface {
 	Notices(ctx context.Context, f control.NoticeFilter) ([]control.Notice, error)
+}
+
+// DecisionStore reads the book by what its entries say; *audit.Reader does.
+type DecisionStore interface {
+	List(ctx context.Context, f audit.Filter, p audit.Page) ([]audit.Row, audit.Cursor, error)
+	// Get gives the entry with its record and outcomes, or audit.ErrNotFound. GetOf does so for
+	// one caller's own, and has audit.ErrNotFound for everybody else's.
+	Get(ctx context.Context, id uuid.UUID) (audit.Row, error)
+	GetOf(ctx context.Context, id uuid.UUID, issuer, subject string) (audit.Row, error)
+}
+
+// OrderStore reads the book in the order of its tree; *audit.Reader does.
+type OrderStore interface {
+	InOrder(ctx context.Context, f audit.Filter, p audit.OrderPage) ([]audit.Placed, audit.Place, error)
+	Head(ctx context.Context) (audit.Place, error)
+	PlaceOf(ctx context.Context, id uuid.UUID) (audit.Place, error)
+}
+
+// CheckpointStore reads the signed heads of the trees, newest first; *audit.Reader does.
+type CheckpointStore interface {
+	CheckpointsBefore(ctx context.Context, tree int32, size int64, limit int) ([]audit.StoredCheckpoint, error)
+}
+
+// Prover proves that entries stand in the book.
+type Prover interface {
+	// Prove fails with tree.ErrNotFound, tree.ErrNotSigned or tree.ErrBroken, among others.
+	Prove(ctx context.Context, entry uuid.UUID) (tree.Proof, error)
 }
 
 // Readiness says whether this replica would decide a call now.

@@ -50,6 +50,12 @@ func (e UnavailableError) Unwrap() error { return e.err }
 // Unavailable says that a part which the command needs is away, as err tells.
 func Unavailable(err error) error { return UnavailableError{err} }
 
+// IsUnavailable is true for an error that says so.
+func IsUnavailable(err error) bool {
+	var e UnavailableError
+	return errors.As(err, &e)
+}
+
 // NotYetError says what has to happen first.
 type NotYetError struct{ err error }
 

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"go.yaml.in/yaml/v4"
+	"golang.org/x/term"
 )
 
 // Print writes a value as JSON or YAML, or as the table that rows fills.
@@ -21,18 +23,28 @@ func (g *Globals) Print(value any, header []string, rows func(row func(cells ...
 	case "yaml":
 		return printYAML(g.Out, value)
 	}
+	return g.Table(header, rows)
+}
+
+// Table writes a table, whatever the format asked for.
+func (g *Globals) Table(header []string, rows func(row func(cells ...string))) error {
 	w := tabwriter.NewWriter(g.Out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, strings.Join(header, "\t"))
-	rows(func(cells ...string) {
-		for i, c := range cells {
-			if c == "" {
-				c = "-"
-			}
-			cells[i] = OneLine(c)
-		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	})
+	rows(func(cells ...string) { WriteRow(w, cells...) })
 	return w.Flush()
+}
+
+// WriteRow writes cells as one row of a table, with a dash for nothing. Errors are the writer's,
+// which says them when it is flushed.
+func WriteRow(w *tabwriter.Writer, cells ...string) {
+	line := make([]string, len(cells))
+	for i, c := range cells {
+		if c == "" {
+			c = "-"
+		}
+		line[i] = OneLine(c)
+	}
+	fmt.Fprintln(w, strings.Join(line, "\t"))
 }
 
 // PrintYAML goes through JSON, so that both formats have the same names.
@@ -114,4 +126,17 @@ func (g *Globals) More(n int, none, next string) {
 	if next != "" {
 		fmt.Fprintf(g.ErrOut, "more: --after %s\n", ShellWord(next))
 	}
+}
+
+// Raw is standard output for what another program reads byte for byte. It is Out itself where a
+// terminal shows it, because a terminal obeys some of what cannot be seen.
+func (c *Console) Raw() io.Writer {
+	safe, ok := c.Out.(plainWriter)
+	if !ok {
+		return c.Out
+	}
+	if file, ok := safe.w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return c.Out
+	}
+	return safe.w
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -136,4 +137,15 @@ func (p *Progress) end() {
 	defer p.mu.Unlock()
 	p.erase()
 	p.shown = ""
+}
+
+// Bar is how far something has come, for Progress.Note.
+func Bar(what string, n, of int64) string {
+	const wide = 20
+	if of <= 0 {
+		return fmt.Sprintf("%s: %d", what, n)
+	}
+	n = min(n, of)
+	full := int(n * wide / of)
+	return fmt.Sprintf("%s [%s%s] %d %% (%d of %d)", what, strings.Repeat("#", full), strings.Repeat(" ", wide-full), n*100/of, n, of)
 }

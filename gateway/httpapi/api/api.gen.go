@@ -163,6 +163,30 @@ func (e ChangeStateFilter) Valid() bool {
 	}
 }
 
+// Defines values for DecisionKind.
+const (
+	HTTP   DecisionKind = "http"
+	Policy DecisionKind = "policy"
+	RPC    DecisionKind = "rpc"
+	System DecisionKind = "system"
+)
+
+// Valid indicates whether the value is a known member of the DecisionKind enum.
+func (e DecisionKind) Valid() bool {
+	switch e {
+	case HTTP:
+		return true
+	case Policy:
+		return true
+	case RPC:
+		return true
+	case System:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HealthStatus.
 const (
 	Ok HealthStatus = "ok"
@@ -331,6 +355,45 @@ func (e TimelineItemKind) Valid() bool {
 	case TimelineItemKindChange:
 		return true
 	case TimelineItemKindObservation:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Verdict.
+const (
+	Allow  Verdict = "allow"
+	Deny   Verdict = "deny"
+	Refuse Verdict = "refuse"
+)
+
+// Valid indicates whether the value is a known member of the Verdict enum.
+func (e Verdict) Valid() bool {
+	switch e {
+	case Allow:
+		return true
+	case Deny:
+		return true
+	case Refuse:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListDecisionsParamsOrder.
+const (
+	Newest ListDecisionsParamsOrder = "newest"
+	Oldest ListDecisionsParamsOrder = "oldest"
+)
+
+// Valid indicates whether the value is a known member of the ListDecisionsParamsOrder enum.
+func (e ListDecisionsParamsOrder) Valid() bool {
+	switch e {
+	case Newest:
+		return true
+	case Oldest:
 		return true
 	default:
 		return false
@@ -608,6 +671,38 @@ type ChangeState string
 // ChangeStateFilter A state, or `live`.
 type ChangeStateFilter string
 
+// Checkpoint A signed head of a tree. `note` is what counts; the rest is what it says.
+type Checkpoint struct {
+	Epoch UUID `json:"epoch"`
+
+	// Note The signed note (c2sp.org/tlog-checkpoint).
+	Note   string `json:"note"`
+	Origin string `json:"origin"`
+
+	// Root RFC 6962 hash of those leaves.
+	Root []byte `json:"root"`
+
+	// SignedAt When it was stored.
+	SignedAt time.Time `json:"signed_at"`
+
+	// Size How many leaves it covers.
+	Size int64 `json:"size"`
+
+	// Tree Number of the tree; there is one for each epoch.
+	Tree int32 `json:"tree"`
+}
+
+// CheckpointList defines model for CheckpointList.
+type CheckpointList struct {
+	Items []Checkpoint `json:"items"`
+
+	// Next `cursor` of the next page; empty on the last one.
+	Next Next `json:"next"`
+}
+
+// Code Code of a reason, such as BW-MODE-002.
+type Code = string
+
 // ComputedDigest defines model for ComputedDigest.
 type ComputedDigest struct {
 	// Digest Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
@@ -634,6 +729,89 @@ type ConfigChange struct {
 
 	// Reboot True when Talos would refuse this without a reboot.
 	Reboot bool `json:"reboot"`
+}
+
+// Decision One entry of the book. Texts are cut to 512 bytes; the record has them whole.
+type Decision struct {
+	// AttemptID A UUID; empty when there is none.
+	AttemptID        UUIDIfAny `json:"attempt_id"`
+	AuthorityVersion int64     `json:"authority_version"`
+
+	// Base What a machine runs, and what it has on its disk.
+	Base Digests `json:"base"`
+
+	// Caller Who called; both empty when nobody was proven.
+	Caller        Person   `json:"caller"`
+	CallerKind    string   `json:"caller_kind"`
+	ChangeID      string   `json:"change_id"`
+	Class         string   `json:"class"`
+	ClientAddress string   `json:"client_address"`
+	Cluster       string   `json:"cluster"`
+	Codes         []string `json:"codes"`
+
+	// Count How many refusals it stands for; 1 for everything else.
+	Count int64 `json:"count"`
+
+	// Digest Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
+	Digest Digest `json:"digest"`
+	DryRun bool   `json:"dry_run"`
+
+	// Epoch A UUID; empty when there is none.
+	Epoch UUIDIfAny `json:"epoch"`
+	ID    UUID      `json:"id"`
+
+	// Instance The gateway that wrote it.
+	Instance string `json:"instance"`
+
+	// Kind A call to the Talos API, an act on Bronzeward, a bundle, or the gateway itself.
+	Kind DecisionKind `json:"kind"`
+
+	// LastOutcome The newest outcome; null when there is none.
+	LastOutcome *LastOutcome `json:"last_outcome"`
+
+	// Leaf Leaf hash in lower-case hex.
+	Leaf    string `json:"leaf"`
+	Machine string `json:"machine"`
+
+	// MachineID A UUID; empty when there is none.
+	MachineID UUIDIfAny `json:"machine_id"`
+
+	// Method Full gRPC method, or the act.
+	Method         string `json:"method"`
+	Mode           string `json:"mode"`
+	PolicyRevision string `json:"policy_revision"`
+
+	// Proof How they proved it.
+	Proof string `json:"proof"`
+
+	// RecordedAt The database's clock, with its microseconds.
+	RecordedAt time.Time `json:"recorded_at"`
+
+	// Verdict allow and deny are the policy's; refuse is no policy verdict (a bad credential, an outage, a malformed request).
+	Verdict Verdict `json:"verdict"`
+}
+
+// DecisionKind A call to the Talos API, an act on Bronzeward, a bundle, or the gateway itself.
+type DecisionKind string
+
+// DecisionList defines model for DecisionList.
+type DecisionList struct {
+	Items []Decision `json:"items"`
+
+	// Next `cursor` of the next page; empty on the last one.
+	Next Next `json:"next"`
+}
+
+// DecisionOutcome defines model for DecisionOutcome.
+type DecisionOutcome struct {
+	ID UUID `json:"id"`
+
+	// Leaf Leaf hash in lower-case hex.
+	Leaf string `json:"leaf"`
+
+	// Record The outcome's canonical record: JSON, byte for byte.
+	Record     string    `json:"record"`
+	RecordedAt time.Time `json:"recorded_at"`
 }
 
 // Digest Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
@@ -737,6 +915,21 @@ type Kind string
 
 // Labels defines model for Labels.
 type Labels map[string]string
+
+// LastOutcome defines model for LastOutcome.
+type LastOutcome struct {
+	BytesOut int64 `json:"bytes_out"`
+
+	// Code Name of the gRPC code.
+	Code       string    `json:"code"`
+	DurationUs int64     `json:"duration_us"`
+	ID         UUID      `json:"id"`
+	Kind       string    `json:"kind"`
+	RecordedAt time.Time `json:"recorded_at"`
+
+	// State State of the attempt after it; empty without attempt.
+	State string `json:"state"`
+}
 
 // LeafHash defines model for LeafHash.
 type LeafHash = string
@@ -1021,6 +1214,13 @@ type Problem struct {
 // ProblemType defines model for Problem.Type.
 type ProblemType string
 
+// Proof An entry, its outcomes, their places in the tree and the checkpoints over them, in the form of `bronzeward decisions prove`.
+type Proof struct {
+	// V Version of the form.
+	V                    int                    `json:"v"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
 // Readiness What is known, and the problems that keep the replica from deciding.
 type Readiness struct {
 	Problems             *[]string              `json:"problems,omitempty"`
@@ -1036,6 +1236,9 @@ type Reason struct {
 
 // Sentence Why; it goes into the book.
 type Sentence = string
+
+// SomeDigest A digest with its scheme and key version, `hmac-sha256:k1:…`.
+type SomeDigest = string
 
 // TimelineItem One thing that happened to a machine.
 type TimelineItem struct {
@@ -1070,6 +1273,27 @@ type UUID = string
 // UUIDIfAny A UUID; empty when there is none.
 type UUIDIfAny = string
 
+// Verdict allow and deny are the policy's; refuse is no policy verdict (a bad credential, an outage, a malformed request).
+type Verdict string
+
+// WholeDecision A decision with what belongs to it.
+type WholeDecision struct {
+	// Attempt The attempt as it stands; null when it has none.
+	Attempt *Attempt `json:"attempt"`
+
+	// Change The change as it stands with its approvals; null when it has none.
+	Change *Change `json:"change"`
+
+	// Decision One entry of the book. Texts are cut to 512 bytes; the record has them whole.
+	Decision Decision `json:"decision"`
+
+	// Outcomes Oldest first.
+	Outcomes []DecisionOutcome `json:"outcomes"`
+
+	// Record The entry's canonical record: JSON, byte for byte. Reasons, facts and everything else are in it.
+	Record string `json:"record"`
+}
+
 // Word defines model for Word.
 type Word = string
 
@@ -1081,6 +1305,9 @@ type ChangeInPath = string
 
 // Cursor defines model for Cursor.
 type Cursor = string
+
+// DecisionInPath defines model for DecisionInPath.
+type DecisionInPath = string
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
@@ -1220,6 +1447,84 @@ type RejectChangeParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListCheckpointsParams defines parameters for ListCheckpoints.
+type ListCheckpointsParams struct {
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListDecisionsParams defines parameters for ListDecisions.
+type ListDecisionsParams struct {
+	// Machine Only of this machine, by name or id.
+	Machine *Word `form:"machine,omitempty" json:"machine,omitempty"`
+	Cluster *Word `form:"cluster,omitempty" json:"cluster,omitempty"`
+
+	// Subject Only of callers with this subject.
+	Subject *Name `form:"subject,omitempty" json:"subject,omitempty"`
+
+	// Issuer Only of callers of this issuer.
+	Issuer *Name `form:"issuer,omitempty" json:"issuer,omitempty"`
+
+	// Digest Only about configurations with this digest; repeat for several, as `POST /digests` gives them of one file under every
+	// key version. A digest finds the entries that were asked for with these bytes, comments included: it is of the
+	// text, not of its meaning.
+	Digest *[]SomeDigest `form:"digest,omitempty" json:"digest,omitempty"`
+
+	// Path Only applies that would have changed this path of a configuration, or anything in it: `machine.sysctls`.
+	Path *string `form:"path,omitempty" json:"path,omitempty"`
+
+	// Code Only with this code among the reasons.
+	Code    *Code         `form:"code,omitempty" json:"code,omitempty"`
+	Verdict *Verdict      `form:"verdict,omitempty" json:"verdict,omitempty"`
+	Kind    *DecisionKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Class Class of the method, such as `apply` or `read`; `act` for what people do to Bronzeward.
+	Class *Word `form:"class,omitempty" json:"class,omitempty"`
+
+	// Method Full gRPC method, or the act.
+	Method  *Word     `form:"method,omitempty" json:"method,omitempty"`
+	Change  *ChangeID `form:"change,omitempty" json:"change,omitempty"`
+	Attempt *UUID     `form:"attempt,omitempty" json:"attempt,omitempty"`
+	Epoch   *UUID     `form:"epoch,omitempty" json:"epoch,omitempty"`
+
+	// Since Recorded at this time or later.
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Recorded before this time.
+	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
+
+	// Order Not with `follow`.
+	Order *ListDecisionsParamsOrder `form:"order,omitempty" json:"order,omitempty"`
+
+	// Own Only entries of the caller's own calls; not with subject and issuer.
+	Own    *bool `form:"own,omitempty" json:"own,omitempty"`
+	Follow *bool `form:"follow,omitempty" json:"follow,omitempty"`
+
+	// After Begin behind this entry; not with `cursor`.
+	After *UUID `form:"after,omitempty" json:"after,omitempty"`
+
+	// Wait With `follow`: how long to wait for something to come, `1s` to `60s`.
+	Wait *string `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListDecisionsParamsOrder defines parameters for ListDecisions.
+type ListDecisionsParamsOrder string
+
+// GetDecisionParams defines parameters for GetDecision.
+type GetDecisionParams struct {
+	// Own Show one of one's own.
+	Own *bool `form:"own,omitempty" json:"own,omitempty"`
+}
+
 // AddDigestKeyParams defines parameters for AddDigestKey.
 type AddDigestKeyParams struct {
 	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
@@ -1336,6 +1641,72 @@ type ObserveMachineJSONRequestBody = Nothing
 
 // PinMachineJSONRequestBody defines body for PinMachine for application/json ContentType.
 type PinMachineJSONRequestBody = NewPin
+
+// Getter for additional properties for Proof. Returns the specified
+// element and whether it was found
+func (a Proof) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for Proof
+func (a *Proof) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for Proof to handle AdditionalProperties
+func (a *Proof) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["v"]; found {
+		err = json.Unmarshal(raw, &a.V)
+		if err != nil {
+			return fmt.Errorf("error reading 'v': %w", err)
+		}
+		delete(object, "v")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for Proof to handle AdditionalProperties
+func (a Proof) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	object["v"], err = json.Marshal(a.V)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'v': %w", err)
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
 
 // Getter for additional properties for Readiness. Returns the specified
 // element and whether it was found
@@ -2334,6 +2705,255 @@ type RejectChangedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RejectChangedefaultApplicationProblemPlusJSONResponse) VisitRejectChangeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCheckpointsRequestObject struct {
+	Params ListCheckpointsParams
+}
+
+type ListCheckpointsResponseObject interface {
+	VisitListCheckpointsResponse(w http.ResponseWriter) error
+}
+
+type ListCheckpoints200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type ListCheckpoints200JSONResponse struct {
+	Body    CheckpointList
+	Headers ListCheckpoints200ResponseHeaders
+}
+
+func (response ListCheckpoints200JSONResponse) VisitListCheckpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCheckpointsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListCheckpointsdefaultApplicationProblemPlusJSONResponse) VisitListCheckpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDecisionsRequestObject struct {
+	Params ListDecisionsParams
+}
+
+type ListDecisionsResponseObject interface {
+	VisitListDecisionsResponse(w http.ResponseWriter) error
+}
+
+type ListDecisions200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type ListDecisions200JSONResponse struct {
+	Body    DecisionList
+	Headers ListDecisions200ResponseHeaders
+}
+
+func (response ListDecisions200JSONResponse) VisitListDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDecisionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListDecisionsdefaultApplicationProblemPlusJSONResponse) VisitListDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDecisionRequestObject struct {
+	ID     DecisionInPath `json:"id"`
+	Params GetDecisionParams
+}
+
+type GetDecisionResponseObject interface {
+	VisitGetDecisionResponse(w http.ResponseWriter) error
+}
+
+type GetDecision200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type GetDecision200JSONResponse struct {
+	Body    WholeDecision
+	Headers GetDecision200ResponseHeaders
+}
+
+func (response GetDecision200JSONResponse) VisitGetDecisionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDecisiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetDecisiondefaultApplicationProblemPlusJSONResponse) VisitGetDecisionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDecisionProofRequestObject struct {
+	ID DecisionInPath `json:"id"`
+}
+
+type GetDecisionProofResponseObject interface {
+	VisitGetDecisionProofResponse(w http.ResponseWriter) error
+}
+
+type GetDecisionProof200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type GetDecisionProof200JSONResponse struct {
+	Body    Proof
+	Headers GetDecisionProof200ResponseHeaders
+}
+
+func (response GetDecisionProof200JSONResponse) VisitGetDecisionProofResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDecisionProofdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetDecisionProofdefaultApplicationProblemPlusJSONResponse) VisitGetDecisionProofResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3461,6 +4081,18 @@ type StrictServerInterface interface {
 	// RejectChange Reject a change for good.
 	// (POST /changes/{id}/rejections)
 	RejectChange(ctx context.Context, request RejectChangeRequestObject) (RejectChangeResponseObject, error)
+	// ListCheckpoints List the signed heads of the book's trees, newest first.
+	// (GET /checkpoints)
+	ListCheckpoints(ctx context.Context, request ListCheckpointsRequestObject) (ListCheckpointsResponseObject, error)
+	// ListDecisions Read the book, by what its entries say; or follow it.
+	// (GET /decisions)
+	ListDecisions(ctx context.Context, request ListDecisionsRequestObject) (ListDecisionsResponseObject, error)
+	// GetDecision Show one decision, what came of it, and the change it was about.
+	// (GET /decisions/{id})
+	GetDecision(ctx context.Context, request GetDecisionRequestObject) (GetDecisionResponseObject, error)
+	// GetDecisionProof Prove that an entry and its outcomes stand in the book.
+	// (GET /decisions/{id}/proof)
+	GetDecisionProof(ctx context.Context, request GetDecisionProofRequestObject) (GetDecisionProofResponseObject, error)
 	// ListDigestKeys List the versions of the digest keys, oldest first; no key is told.
 	// (GET /digest-keys)
 	ListDigestKeys(ctx context.Context, request ListDigestKeysRequestObject) (ListDigestKeysResponseObject, error)

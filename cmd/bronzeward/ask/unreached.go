@@ -1,4 +1,4 @@
-package main
+package ask
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"bronzeward/cmd/bronzeward/cli"
 )
 
-// passing is true for a fault of the network that may be over at the next try.
-func passing(err error) bool {
+// Passing is true for a fault of the network that may be over at the next try.
+func Passing(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	var plain tls.RecordHeaderError
 	var name *net.DNSError
@@ -39,28 +39,28 @@ func spokePlainly(err error) bool {
 	return strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
-// peer is a server that a command asks, in the words that tell a person about it.
-type peer struct {
-	// where is its address.
-	where string
-	// trust says how its CA is given, address what to look at when the address may be wrong.
-	trust, address string
+// Peer is a server that a command asks, in the words that tell a person about it.
+type Peer struct {
+	// Where is its address.
+	Where string
+	// Trust says how its CA is given, address what to look at when the address may be wrong.
+	Trust, Address string
 	// shown is the credential it was shown; empty for none.
 	shown string
 	// tries is how often it was asked.
 	tries int
 }
 
-// explain says why the gateway could not be asked, and what to do.
-func (s *asker) explain(err error) error {
-	return peer{
-		where: s.settings.server, trust: fmt.Sprintf("--server-ca FILE, BRONZEWARD_SERVER_CA or `server_ca` in %s", s.clientFile()),
-		address: "is that the gateway's http_listen address?", shown: s.settings.shown(), tries: mostTries,
-	}.explain(err)
+// Explain says why the gateway could not be asked, and what to do.
+func (s *Asker) Explain(err error) error {
+	return Peer{
+		Where: s.Settings.Server, Trust: fmt.Sprintf("--server-ca FILE, BRONZEWARD_SERVER_CA or `server_ca` in %s", s.clientFile()),
+		Address: "is that the gateway's http_listen address?", shown: s.Settings.shown(), tries: MostTries,
+	}.Explain(err)
 }
 
-// explain says why a server could not be asked, and what to do.
-func (p peer) explain(err error) error {
+// Explain says why a server could not be asked, and what to do.
+func (p Peer) Explain(err error) error {
 	var (
 		usage     cli.UsageError
 		authority x509.UnknownAuthorityError
@@ -76,36 +76,36 @@ func (p peer) explain(err error) error {
 		return err
 	case errors.As(err, &authority):
 		return cli.Usage(fmt.Errorf("the certificate of %s is signed by nobody that is trusted here (%s): give the CA that signed it with %s",
-			p.where, issuerOf(authority.Cert), p.trust))
+			p.Where, issuerOf(authority.Cert), p.Trust))
 	case errors.As(err, &host):
-		return cli.Usage(fmt.Errorf("the certificate of %s is for another name (%s): name it as its certificate does", p.where, names(host.Certificate)))
+		return cli.Usage(fmt.Errorf("the certificate of %s is for another name (%s): name it as its certificate does", p.Where, names(host.Certificate)))
 	case errors.As(err, &invalid):
-		return cli.Unavailable(fmt.Errorf("the certificate of %s is not good: %w", p.where, err))
+		return cli.Unavailable(fmt.Errorf("the certificate of %s is not good: %w", p.Where, err))
 	case errors.As(err, &plain), spokePlainly(err):
-		return cli.Usage(fmt.Errorf("%s does not speak TLS: %s", p.where, p.address))
+		return cli.Usage(fmt.Errorf("%s does not speak TLS: %s", p.Where, p.Address))
 	case refusedByPeer(err):
-		said := fmt.Errorf("%s refused the connection in the TLS handshake (%w)", p.where, errors.Unwrap(opError(err)))
+		said := fmt.Errorf("%s refused the connection in the TLS handshake (%w)", p.Where, errors.Unwrap(opError(err)))
 		if p.shown != "" {
 			said = fmt.Errorf("%w; you showed %s", said, p.shown)
 		}
 		return cli.Denied(said)
 	case errors.As(err, &name) && name.IsNotFound:
-		return cli.Usage(fmt.Errorf("the name in %s is not known: %w", p.where, name))
+		return cli.Usage(fmt.Errorf("the name in %s is not known: %w", p.Where, name))
 	case errors.Is(err, syscall.ECONNREFUSED):
 		tries := ""
 		if p.tries > 1 {
 			tries = fmt.Sprintf(" (%d tries)", p.tries)
 		}
-		return cli.Unavailable(fmt.Errorf("nothing listens at %s%s: is it up, and %s", p.where, tries, p.address))
+		return cli.Unavailable(fmt.Errorf("nothing listens at %s%s: is it up, and %s", p.Where, tries, p.Address))
 	}
-	return cli.Unavailable(fmt.Errorf("asking %s: %w", p.where, err))
+	return cli.Unavailable(fmt.Errorf("asking %s: %w", p.Where, err))
 }
 
-func (s *asker) clientFile() string {
-	if s.settings.file == "" {
+func (s *Asker) clientFile() string {
+	if s.Settings.File == "" {
 		return "client.yaml"
 	}
-	return s.settings.file
+	return s.Settings.File
 }
 
 func opError(err error) *net.OpError {

@@ -1,4 +1,4 @@
-package main
+package ask
 
 import (
 	"encoding/json"
@@ -13,30 +13,30 @@ import (
 	"bronzeward/gateway/httpapi/api"
 )
 
-// answer is what came with a value.
-type answer struct {
-	status int
-	// decision is the entry the request left in the book; empty when it left none.
-	decision string
-	// tag names the content, for asking again.
-	tag string
-	// now is the gateway's clock when it answered: spans of time are told by it, because a
+// Answer is what came with a value.
+type Answer struct {
+	Status int
+	// Decision is the entry the request left in the book; empty when it left none.
+	Decision string
+	// Tag names the content, for asking again.
+	Tag string
+	// Now is the gateway's clock when it answered: spans of time are told by it, because a
 	// person's own clock may be wrong.
-	now time.Time
+	Now time.Time
 }
 
-// received reads an answer as a T, and anything but success as an error. A 304 gives the
+// Received reads an answer as a T, and anything but success as an error. A 304 gives the
 // zero value.
-func received[T any](resp *http.Response, err error) (T, answer, error) {
+func Received[T any](resp *http.Response, err error) (T, Answer, error) {
 	var value T
 	if err != nil {
-		return value, answer{}, err
+		return value, Answer{}, err
 	}
-	said := answer{
-		status: resp.StatusCode, decision: resp.Header.Get("Bronzeward-Decision"), tag: resp.Header.Get("ETag"), now: time.Now(),
+	said := Answer{
+		Status: resp.StatusCode, Decision: resp.Header.Get("Bronzeward-Decision"), Tag: resp.Header.Get("ETag"), Now: time.Now(),
 	}
 	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		said.now = at
+		said.Now = at
 	}
 	switch {
 	case resp.StatusCode == http.StatusNotModified:
@@ -52,8 +52,8 @@ func received[T any](resp *http.Response, err error) (T, answer, error) {
 	return value, said, nil
 }
 
-// problemError is a refusal of the API.
-type problemError struct {
+// ProblemError is a refusal of the API.
+type ProblemError struct {
 	api.Problem
 	// shown says which credential a caller showed who was refused for it.
 	shown string
@@ -62,7 +62,7 @@ type problemError struct {
 // problemOf is the refusal an answer carries. Whatever does not speak as Bronzeward does is
 // not Bronzeward.
 func problemOf(resp *http.Response) error {
-	var p problemError
+	var p ProblemError
 	body, _ := io.ReadAll(resp.Body) // it is in memory
 	if json.Unmarshal(body, &p.Problem) == nil && p.Code != "" {
 		p.Status = resp.StatusCode
@@ -80,7 +80,7 @@ func problemOf(resp *http.Response) error {
 
 // Error is the refusal as it is read: code, sentence and entry, what else refuses it, and
 // what to do.
-func (p *problemError) Error() string {
+func (p *ProblemError) Error() string {
 	var out strings.Builder
 	if p.Status == http.StatusForbidden {
 		out.WriteString("DENIED ") // as talosctl shows it
@@ -112,8 +112,8 @@ func hintLine(hint string) string {
 	return hint
 }
 
-// exit is the exit code of a refusal.
-func (p *problemError) exit() int {
+// Exit is the exit code of a refusal.
+func (p *ProblemError) Exit() int {
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return cli.ExitUsage
@@ -134,18 +134,24 @@ func (p *problemError) exit() int {
 	return cli.ExitFailed
 }
 
-// isProblem is true for a refusal with this code.
-func isProblem(err error, code string) bool {
-	var p *problemError
+// IsProblem is true for a refusal with this code.
+func IsProblem(err error, code string) bool {
+	var p *ProblemError
 	return errors.As(err, &p) && p.Code == code
 }
 
-// collect asks for items page by page, at most limit of them, or all with limit 0. next is the
+// HasStatus is true for a refusal with this HTTP status.
+func HasStatus(err error, status int) bool {
+	var p *ProblemError
+	return errors.As(err, &p) && p.Status == status
+}
+
+// Collect asks for items page by page, at most limit of them, or all with limit 0. next is the
 // cursor behind the last one, empty when there are no more.
-func collect[T any](limit int, after string, page func(limit int, cursor *string) (items []T, next string, err error)) (all []T, next string, err error) {
+func Collect[T any](limit int, after string, page func(limit int, cursor *string) (items []T, next string, err error)) (all []T, next string, err error) {
 	all, next = []T{}, after // a list in JSON, so that a script can walk it
 	for {
-		size := mostPage
+		size := MostPage
 		if limit > 0 {
 			size = min(size, limit-len(all))
 		}
@@ -165,5 +171,5 @@ func collect[T any](limit int, after string, page func(limit int, cursor *string
 	}
 }
 
-// mostPage is how many items the API gives in one page.
-const mostPage = 500
+// MostPage is how many items the API gives in one page.
+const MostPage = 500

@@ -1,4 +1,4 @@
-package main
+package ask
 
 import (
 	"bytes"
@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// mostTries of one request: a restart of one replica behind a balancer is bridged.
-	mostTries = 5
+	// MostTries of one request: a restart of one replica behind a balancer is bridged.
+	MostTries = 5
 	// firstPause between two tries; it doubles up to mostPause.
 	firstPause = 200 * time.Millisecond
 	mostPause  = 5 * time.Second
@@ -37,40 +37,40 @@ const (
 	mostAnswer = 64 << 20
 )
 
-// asker carries requests to one gateway. Every POST gets an Idempotency-Key, and is sent
+// Asker carries requests to one gateway. Every POST gets an Idempotency-Key, and is sent
 // again under the same one while the network or the gateway is away, so that it is carried
 // out once however often it is sent. Safe for concurrent use.
-type asker struct {
-	client   *http.Client
-	settings clientSettings
-	progress *cli.Progress
+type Asker struct {
+	Client   *http.Client
+	Settings Settings
+	Progress *cli.Progress
 	pause    time.Duration
 }
 
-// newAsker reads the credential and the CA. A client certificate is shown whatever
+// New reads the credential and the CA. A client certificate is shown whatever
 // authorities the gateway asks for: its refusal says more than silence.
-func newAsker(s clientSettings, g *cli.Globals) (*asker, error) {
+func New(s Settings, g *cli.Globals) (*Asker, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.serverCA != "" {
-		raw, err := os.ReadFile(s.serverCA)
+	if s.ServerCA != "" {
+		raw, err := os.ReadFile(s.ServerCA)
 		if err != nil {
 			return nil, cli.Usage(fmt.Errorf("reading the gateway's CA (--server-ca): %w", err))
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(raw) {
-			return nil, cli.Usage(fmt.Errorf("reading the gateway's CA (--server-ca): %s holds no PEM certificate", s.serverCA))
+			return nil, cli.Usage(fmt.Errorf("reading the gateway's CA (--server-ca): %s holds no PEM certificate", s.ServerCA))
 		}
 	}
-	if s.certificate != "" {
-		pair, err := tls.LoadX509KeyPair(s.certificate, s.key)
+	if s.Certificate != "" {
+		pair, err := tls.LoadX509KeyPair(s.Certificate, s.key)
 		if err != nil {
 			return nil, cli.Usage(fmt.Errorf("reading your certificate: %w", err))
 		}
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
-	out := &asker{
-		settings: s, progress: g.NewProgress(), pause: g.Pause,
-		client: &http.Client{
+	out := &Asker{
+		Settings: s, Progress: g.NewProgress(), pause: g.Pause,
+		Client: &http.Client{
 			Transport: &http.Transport{
 				Proxy: http.ProxyFromEnvironment, TLSClientConfig: cfg, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
 				DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -82,29 +82,29 @@ func newAsker(s clientSettings, g *cli.Globals) (*asker, error) {
 	if out.pause == 0 {
 		out.pause = firstPause
 	}
-	_, err := out.token()
+	_, err := out.Token()
 	return out, err
 }
 
-// token is read for every request, so that a file that is renewed meanwhile counts.
-func (s *asker) token() (string, error) {
-	if s.settings.tokenFile == "" {
-		return s.settings.token, nil
+// Token is read for every request, so that a file that is renewed meanwhile counts.
+func (s *Asker) Token() (string, error) {
+	if s.Settings.tokenFile == "" {
+		return s.Settings.token, nil
 	}
-	raw, err := os.ReadFile(s.settings.tokenFile)
+	raw, err := os.ReadFile(s.Settings.tokenFile)
 	if err != nil {
 		return "", cli.Usage(fmt.Errorf("reading your token: %w", err))
 	}
 	token := strings.TrimSpace(string(raw))
 	if token == "" || strings.ContainsAny(token, "\r\n") {
-		return "", cli.Usage(fmt.Errorf("reading your token: %s does not hold one token and nothing else", s.settings.tokenFile))
+		return "", cli.Usage(fmt.Errorf("reading your token: %s does not hold one token and nothing else", s.Settings.tokenFile))
 	}
 	return token, nil
 }
 
 // Do sends a request until it is answered, at most mostTries times.
-func (s *asker) Do(req *http.Request) (*http.Response, error) {
-	defer s.progress.Begin("asking " + req.URL.Host)()
+func (s *Asker) Do(req *http.Request) (*http.Response, error) {
+	defer s.Progress.Begin("asking " + req.URL.Host)()
 	if req.Method == http.MethodPost && req.Header.Get("Idempotency-Key") == "" {
 		key, err := uuid.NewV7()
 		if err != nil {
@@ -115,22 +115,22 @@ func (s *asker) Do(req *http.Request) (*http.Response, error) {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = s.pause, 2, mostPause
 	resp, err := backoff.Retry(req.Context(), func() (*http.Response, error) { return s.try(req) },
-		backoff.WithBackOff(pauses), backoff.WithMaxTries(mostTries),
-		backoff.WithNotify(func(error, time.Duration) { s.progress.Note("no answer yet, trying again") }))
+		backoff.WithBackOff(pauses), backoff.WithMaxTries(MostTries),
+		backoff.WithNotify(func(error, time.Duration) { s.Progress.Note("no answer yet, trying again") }))
 	if resp != nil { // the last one, whatever it says
 		return resp, nil
 	}
-	return nil, s.explain(err)
+	return nil, s.Explain(err)
 }
 
 // try sends a request once. The answer's body is read whole, so that one that breaks off is
 // a try that failed.
-func (s *asker) try(req *http.Request) (*http.Response, error) {
+func (s *Asker) try(req *http.Request) (*http.Response, error) {
 	within := answerWithin
 	if strings.HasSuffix(req.URL.Path, "/applications") {
 		within = appliedWithin
 	}
-	ctx := context.WithValue(req.Context(), shownKey{}, s.settings.shown())
+	ctx := context.WithValue(req.Context(), shownKey{}, s.Settings.shown())
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer came within %s", within))
 	defer cancel()
 	again := req.Clone(ctx)
@@ -141,21 +141,21 @@ func (s *asker) try(req *http.Request) (*http.Response, error) {
 		}
 		again.Body = body
 	}
-	token, err := s.token()
+	token, err := s.Token()
 	if err != nil {
 		return nil, backoff.Permanent(err)
 	}
 	if token != "" {
 		again.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := s.client.Do(again)
+	resp, err := s.Client.Do(again)
 	if err == nil {
 		resp, err = whole(resp)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, backoff.Permanent(context.Cause(ctx))
-	case err != nil && !passing(err):
+	case err != nil && !Passing(err):
 		return nil, backoff.Permanent(err)
 	case err != nil:
 		return nil, err
@@ -206,4 +206,31 @@ func worthAnother(resp *http.Response) error {
 		return backoff.RetryAfter(seconds)
 	}
 	return errAway
+}
+
+// Showing is an asker with a token got in this run.
+func (s *Asker) Showing(token, made string) *Asker {
+	other := *s
+	other.Settings.token, other.Settings.tokenFile, other.Settings.Made = token, "", made
+	return &other
+}
+
+// Request sends a request with this credential, or none, and reads the answer as a T.
+func Request[T any](ctx context.Context, s *Asker, method, path string, body any) (T, Answer, error) {
+	var none T
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return none, Answer{}, fmt.Errorf("asking %s: %w", s.Settings.Server, err)
+	}
+	if body == nil {
+		raw = nil
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.Settings.Server, "/")+path, bytes.NewReader(raw))
+	if err != nil {
+		return none, Answer{}, cli.Usage(fmt.Errorf("reading --server: %w", err))
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return Received[T](s.Do(req))
 }

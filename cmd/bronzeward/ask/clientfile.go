@@ -1,4 +1,4 @@
-package main
+package ask
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ import (
 	"bronzeward/cmd/bronzeward/cli"
 )
 
-// clientFile is ~/.config/bronzeward/client.yaml: who a person is and which gateway they
+// File is ~/.config/bronzeward/client.yaml: who a person is and which gateway they
 // ask, so that no command needs to be told. All keys may be left out. It names files and
 // holds no secret.
-type clientFile struct {
+type File struct {
 	Server      string `yaml:"server"`
 	ServerCA    string `yaml:"server_ca"`
 	Certificate string `yaml:"certificate"`
@@ -26,8 +26,8 @@ type clientFile struct {
 	TokenFile   string `yaml:"token_file"`
 }
 
-// clientFilePath is where the file is looked for; empty for somebody without a home.
-func clientFilePath() string {
+// FilePath is where the file is looked for; empty for somebody without a home.
+func FilePath() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
 		return ""
@@ -35,11 +35,11 @@ func clientFilePath() string {
 	return filepath.Join(dir, "bronzeward", "client.yaml")
 }
 
-// readClientFile reads the file, if there is one. Files it names are relative to its own
+// ReadFile reads the file, if there is one. Files it names are relative to its own
 // folder. What is wrong in it is named with its line, all at once.
-func readClientFile() (clientFile, string, error) {
-	var f clientFile
-	path := clientFilePath()
+func ReadFile() (File, string, error) {
+	var f File
+	path := FilePath()
 	if path == "" {
 		return f, "", nil
 	}
@@ -50,18 +50,18 @@ func readClientFile() (clientFile, string, error) {
 	if err != nil {
 		return f, path, cli.Usage(fmt.Errorf("reading the client file: %w", err))
 	}
-	f, err = parseClientFile(raw, path)
+	f, err = ParseFile(raw, path)
 	return f, path, err
 }
 
-// parseClientFile reads what is in the file at path.
-func parseClientFile(raw []byte, path string) (clientFile, error) {
-	var f clientFile
+// ParseFile reads what is in the file at path.
+func ParseFile(raw []byte, path string) (File, error) {
+	var f File
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return f, nil
 	}
-	if err := yaml.Load(raw, &f, yaml.WithKnownFields(true), yaml.WithUniqueKeys(true)); err != nil && !commentsOnly(raw) {
-		return f, cli.Usage(fmt.Errorf("%s: %w", path, clientFileProblems(err)))
+	if err := yaml.Load(raw, &f, yaml.WithKnownFields(true), yaml.WithUniqueKeys(true)); err != nil && !CommentsOnly(raw) {
+		return f, cli.Usage(fmt.Errorf("%s: %w", path, FileProblems(err)))
 	}
 	for _, name := range []*string{&f.ServerCA, &f.Certificate, &f.Key, &f.TokenFile} {
 		if *name != "" && !filepath.IsAbs(*name) {
@@ -71,15 +71,15 @@ func parseClientFile(raw []byte, path string) (clientFile, error) {
 	return f, nil
 }
 
-// clientFileProblems says what the YAML library found, in words and with lines.
-func clientFileProblems(err error) error {
+// FileProblems says what the YAML library found, in words and with lines.
+func FileProblems(err error) error {
 	var many *yaml.LoadErrors
 	if !errors.As(err, &many) {
-		return errors.New(inWords(err.Error()))
+		return errors.New(cli.YAMLProblem(err.Error()))
 	}
 	var problems []error
 	for _, one := range many.Errors {
-		text := inWords(one.Err.Error())
+		text := cli.YAMLProblem(one.Err.Error())
 		if strings.HasPrefix(text, "unknown key") {
 			text += " (the keys are server, server_ca, certificate, key and token_file)"
 		}
@@ -88,9 +88,9 @@ func clientFileProblems(err error) error {
 	return errors.Join(problems...)
 }
 
-// serverURL reads the address of a gateway. It is always asked over TLS; a bare HOST:PORT is
+// ServerURL reads the address of a gateway. It is always asked over TLS; a bare HOST:PORT is
 // taken as such.
-func serverURL(text string) (string, error) {
+func ServerURL(text string) (string, error) {
 	whole := text
 	if !strings.Contains(text, "://") {
 		whole = "https://" + text
@@ -107,4 +107,14 @@ func serverURL(text string) (string, error) {
 		return "", fmt.Errorf("the gateway's address %q has something behind the path; it reads https://HOST:PORT", text)
 	}
 	return u.String(), nil
+}
+
+// CommentsOnly is true for a file that says nothing.
+func CommentsOnly(raw []byte) bool {
+	for line := range bytes.Lines(raw) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
 }

@@ -1,0 +1,50 @@
+package book
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"bronzeward/audit"
+	"bronzeward/cmd/bronzeward/cli"
+)
+
+type showCmd struct {
+	SourceFlags
+	ID string `arg:"" help:"Decision id, as a refusal, a trailer or the list names it: all of it."`
+}
+
+// idSize is how long an id is.
+const idSize = 36
+
+// Run prints one decision as a story, or all of it as JSON or YAML.
+func (d *showCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error {
+	if n := len(d.ID); n > 0 && n < idSize && uuid.Validate(d.ID+"019a5c3e-7b1d-7f00-8000-0123456789ab"[n:]) == nil {
+		return cli.Usage(fmt.Errorf("%q is the beginning of an id, and a whole one is needed: two decisions may begin alike", d.ID))
+	}
+	id, err := cli.ParseID(d.ID)
+	if err != nil {
+		return err
+	}
+	where, done, err := d.open(ctx, g, from)
+	if err != nil {
+		return err
+	}
+	defer done()
+	w, err := where.show(ctx, id)
+	if err != nil {
+		return err
+	}
+	if g.Output != "table" {
+		return g.Print(w, nil, nil)
+	}
+	entry, err := audit.ParseEntry(w.raw)
+	if err != nil {
+		return errors.Join(fmt.Errorf("reading the record of %s: %w", id, err),
+			cli.Changed(errors.New("the record does not read as this program writes it: bronzeward decisions verify tells whether it was changed, and -o json shows it")))
+	}
+	tell(g.Out, w, &entry)
+	return nil
+}
