@@ -221,7 +221,7 @@ func listQuery(f Filter, p Page, limit int) (string, []any) {
 		last = "false"
 	}
 	sql := fmt.Sprintf("with looked as (\n%s\n), e as (\n    select e.*, (%s) as wanted, %s as last_scanned from looked e where (%s) or %s\n)\n%s%s\nlimit %d",
-		rows, wanted, last, wanted, last, entriesSQL, order("e"), limit+2)
+		rows, wanted, last, wanted, last, entriesSQL, strings.NewReplacer("e.recorded_at", "e.at", "e.id", "e.at_id").Replace(order("e")), limit+2)
 	return sql, q.args
 }
 
@@ -238,7 +238,7 @@ func (q *query) leading(lead lead, f Filter, p Page, asked map[string]condition,
 			// Months that were detached left their terms behind.
 			"e.recorded_at >= (select min(recorded_at) from audit.entries)",
 		}, q.place("e", f, p)...)
-		return "    select e.*, t.nth\n    from (select recorded_at, id" + nth + " from audit.terms e where " + strings.Join(where, " and ") + order("e") +
+		return "    select e.*, t.recorded_at as at, t.id as at_id, t.nth\n    from (select recorded_at, id" + nth + " from audit.terms e where " + strings.Join(where, " and ") + order("e") +
 			" limit " + strconv.Itoa(scan) + ") t\n    cross join lateral (select * from audit.entries e where e.recorded_at = t.recorded_at and e.id = t.id limit 1) e\n   " +
 			order("t")
 	}
@@ -269,5 +269,5 @@ func (q *query) leading(lead lead, f Filter, p Page, asked map[string]condition,
 		}
 		scans = append(scans, "("+one+order("e")+" limit "+strconv.Itoa(scan)+")")
 	}
-	return "    select e.*" + nth + " from (" + strings.Join(scans, " union all ") + ") e" + order("e") + " limit " + strconv.Itoa(scan)
+	return "    select e.*, e.recorded_at as at, e.id as at_id" + nth + " from (" + strings.Join(scans, " union all ") + ") e" + order("e") + " limit " + strconv.Itoa(scan)
 }

@@ -118,7 +118,7 @@ func FuzzCursor(f *testing.F) {
 		if parts < 1 || parts > 3 {
 			t.Skip()
 		}
-		for _, list := range []string{listOfChanges, listOfMachines, listOfAttempts, listOfRevocations, listOfTimeline} {
+		for _, list := range []string{listOfChanges, listOfMachines, listOfAttempts, listOfRevocations, listOfTimeline, listOfDecisions, listOfFollowing, listOfCheckpoints} {
 			key, p := parseCursor(list, parts, text)
 			if (key == nil) == (p == nil) {
 				t.Fatalf("%q gave both or neither", text)
@@ -127,6 +127,17 @@ func FuzzCursor(f *testing.F) {
 			if p == nil && cursorOf(list, key...) != text {
 				t.Fatalf("%q is taken as %q", text, key)
 			}
+		}
+	})
+}
+
+func FuzzFollowed(f *testing.F) {
+	f.Add("1.2")
+	f.Add(numbered(1).String())
+	f.Add("-1.0")
+	f.Fuzz(func(t *testing.T, text string) {
+		if at, ok := parseFollowed(text); ok && at.String() != text {
+			t.Fatalf("%q is taken as %q", text, at)
 		}
 	})
 }

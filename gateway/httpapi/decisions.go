@@ -215,7 +215,7 @@ func noProof(err error) error {
 		p.header = retryAfter(2)
 		return p
 	}
-		return unread(err)
+	return unread(err)
 }
 
 // unread is how a book that cannot be read is answered.

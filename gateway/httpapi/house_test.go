@@ -48,6 +48,8 @@ type house struct {
 	looked   int              // reads of changes, machines and attempts
 	pause    func()           // of every act, and of reading the list of changes; null does not
 	last     any              // what the last act was given
+	epoch    uuid.UUID        // set before a request
+	shelf    *shelf           // the book
 }
 
 func newHouse() *house {
@@ -56,7 +58,7 @@ func newHouse() *house {
 	landed := true
 	h := &house{
 		caller: vera(), allow: func(string, identity.Caller) bool { return true }, denies: map[string]error{},
-		keys: map[string]*control.ReplayedError{}, bodies: map[string][2]string{}, now: begin,
+		keys: map[string]*control.ReplayedError{}, bodies: map[string][2]string{}, now: begin, epoch: numbered(99), shelf: newShelf(at),
 	}
 	h.machines = []control.Machine{{
 		ID: numbered(1), Name: "worker-1", Cluster: "berlin", Role: "worker", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, Port: 50000,
@@ -115,13 +117,17 @@ func (h *house) write(parts ...string) (audit.Receipt, error) {
 	return receiptOf(numbered(1000 + len(h.entries))), nil
 }
 
-func (h *house) Read(_ context.Context, _ identity.Actor, act, subject string) (audit.Receipt, error) {
+func (h *house) Read(_ context.Context, by identity.Actor, act, subject string) (audit.Receipt, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.denies[act]; err != nil {
 		return audit.Receipt{}, err
 	}
-	return h.write("read", act, subject)
+	receipt, err := h.write("read", act, subject)
+	if err == nil {
+		h.reads(receipt.ID, by, act, subject, audit.Allowed)
+	}
+	return receipt, err
 }
 
 func (h *house) May(_ context.Context, _ identity.Actor, act, _ string) error {
@@ -156,7 +162,7 @@ func (h *house) Revoked(issuer, subject string) bool {
 	return slices.ContainsFunc(h.revoked, func(r control.IdentityRevocation) bool { return r.Issuer == issuer && r.Subject == subject })
 }
 
-func (h *house) Epoch() uuid.UUID { return numbered(99) }
+func (h *house) Epoch() uuid.UUID { return h.epoch } // acts ask for it while they hold mu
 
 func (h *house) Now() time.Time {
 	h.mu.Lock()

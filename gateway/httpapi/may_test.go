@@ -61,6 +61,10 @@ func TestEveryRouteIsAnActOfTheShippedLaw(t *testing.T) {
 		"POST /digest-keys":                {"digest-keys.add", "digest-keys.add"},
 		"GET /whoami":                      {"decisions.own"},
 		"GET /notices":                     {"notices.read"},
+		"GET /decisions":                   {"decisions.read"},
+		"GET /decisions/{id}":              {"decisions.read"},
+		"GET /decisions/{id}/proof":        {"proofs.read"},
+		"GET /checkpoints":                 {"proofs.read"},
 	}
 	got, acts := map[string][2]string{}, shippedActs(t)
 	for _, rt := range (&door{}).routes() {
@@ -163,6 +167,7 @@ func TestWhatThereIsIsToldToThoseAloneWhoMay(t *testing.T) {
 	ids := strings.NewReplacer(
 		chg, control.ChangeID(numbered(7)).String(), apr, control.ApprovalID(numbered(7)).String(), att, numbered(7).String(),
 		"worker-1", "worker-7", numbered(1).String(), numbered(7).String(), numbered(2).String(), numbered(7).String(),
+		numbered(42).String(), numbered(7).String(),
 	)
 	for _, row := range every {
 		rt := routeOf(t, row.method, row.target)

@@ -78,7 +78,7 @@ func (c *call) resume(rd *reading, list, text string) (place string, err error) 
 		return "", p
 	}
 	session, epoch := parseID(key[0]), parseID(key[1])
-	if session == uuid.Nil || epoch == uuid.Nil {
+	if session == uuid.Nil || epoch == uuid.Nil || !rd.isPlace(key[2]) {
 		return "", badCursor("is not one that this list gave as next")
 	}
 	if err := c.Book.Continue(c.ctx, c.by, rd.act, rd.subject()); err != nil {
@@ -103,6 +103,16 @@ func (c *call) resume(rd *reading, list, text string) (place string, err error) 
 	c.entry.set(audit.Receipt{ID: session, Leaf: audit.Leaf(row.Record, row.RecordedAt), RecordedAt: row.RecordedAt})
 	c.judged = true
 	return key[2], nil
+}
+
+// isPlace is whether a text is a place as this reading writes them.
+func (rd *reading) isPlace(text string) bool {
+	if rd.follow {
+		_, ok := parseFollowed(text)
+		return ok
+	}
+	at, err := audit.ParseCursor(text)
+	return err == nil && !at.IsZero()
 }
 
 // sameAs refuses a cursor that names an entry which is not that of this reading. Whose it is
@@ -144,11 +154,14 @@ func (c *call) mayOwn(rd *reading, err error) error {
 		return err
 	}
 	p := deniedProblem(denied)
-	if p.hint == "" {
+	if p.code == noRole && p.hint == "" {
 		p.hint = "own=true shows your own calls"
 	}
 	return p
 }
+
+// noRole is the shipped law's code for an act that none of the caller's roles may do.
+const noRole = "BW-ACT-003"
 
 // parseID reads a UUID in its one spelling; the zero UUID for anything else.
 func parseID(text string) uuid.UUID {

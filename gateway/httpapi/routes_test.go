@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -82,8 +83,19 @@ var every = []struct {
 	{"digest", "POST", "/digests", "a: b\n", 201, "act digest"},
 	{"list digest keys", "GET", "/digest-keys", nil, 200, "read digest-keys.read "},
 	{"add a digest key", "POST", "/digest-keys", `{}`, 201, "act add digest key"},
+	{"list decisions", "GET", "/decisions", nil, 200, "read decisions.read " + readingOf("") + "everything"},
+	{"list some decisions", "GET", "/decisions?verdict=allow&limit=2&order=oldest", nil, 200, "read decisions.read " + readingOf("order=oldest&verdict=allow") + "order=oldest verdict=allow"},
+	{"show a decision", "GET", "/decisions/" + numbered(42).String(), nil, 200, "read decisions.read " + numbered(42).String()},
+	{"prove a decision", "GET", "/decisions/" + numbered(42).String() + "/proof", nil, 200, "read proofs.read " + numbered(42).String()},
+	{"list checkpoints", "GET", "/checkpoints?limit=1", nil, 200, "read proofs.read "},
 	{"who am I", "GET", "/whoami", nil, 200, "read decisions.own "},
 	{"notices", "GET", "/notices?dead=true&limit=5", nil, 200, "read notices.read "},
+}
+
+// readingOf begins the subject of the reading that these parameters ask for.
+func readingOf(query string) string {
+	values, _ := url.ParseQuery(query)
+	return (&reading{asked: values}).mark()
 }
 
 func TestEveryRouteAnswersAsOpenAPISaysAndLeavesOneEntry(t *testing.T) {

@@ -51,6 +51,7 @@ func (w *world) config() Config {
 			Issuers: []LoginIssuer{{Issuer: "https://id.example", ClientID: "bronzeward", Audience: []string{"bronzeward"}}}, TalosEndpoints: []string{"gate.example:50000"},
 		},
 		Changes: h, Machines: h, History: h, Attempts: h, Revocations: h, Notices: h,
+		Decisions: h, Order: h, Checkpoints: h, Prover: h,
 		Ready: readiness(nil), Gatherer: prometheus.NewRegistry(), Stopping: w.stop,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	}

@@ -1496,7 +1496,7 @@ type ListDecisionsParams struct {
 	// Until Recorded before this time.
 	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
 
-	// Order Not with `follow`.
+	// Order Which come first; the newest when it is left out. Not with `follow`.
 	Order *ListDecisionsParamsOrder `form:"order,omitempty" json:"order,omitempty"`
 
 	// Own Only entries of the caller's own calls; not with subject and issuer.

@@ -1,0 +1,317 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// changing is a denied apply that would have changed these paths.
+func changing(t testing.TB, paths ...string) Entry {
+	t.Helper()
+	e := deniedApply()
+	e.ID = newID(t)
+	var changes []string
+	for _, p := range paths {
+		changes = append(changes, fmt.Sprintf(`{"document":"v1alpha1","path":%q,"field":"machine.files.content","before":null,"after":1,"reboot":false}`, p))
+	}
+	e.Facts = []byte(`{"version":1,"config":{"digest":"d","changes":[` + strings.Join(changes, ",") + `]}}`)
+	return e
+}
+
+func TestAChangedPathIsFoundByAllThatItLiesIn(t *testing.T) {
+	db := newDatabase(t)
+	b := newBook(t, db, nil)
+	e := changing(t, `machine.nodeLabels["a.b/[c]\"d"]`, "machine.files[0].content", "debug")
+	if _, err := b.Write(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	// What looks like changed paths and is none: the text in a string, facts that are no object, and none at all.
+	for _, facts := range []string{`{"x":"\"changes\":[{"}`, `"\"changes\":[{\"path\":\"debug\"}]"`, `{"config":{"changes":[{"path":7}]},"changes":[{"path":"debug"}]}`, `{"config":{"changes":[]}}`} {
+		other := readEntry()
+		other.ID, other.Facts = newID(t), []byte(facts)
+		if _, err := b.Write(t.Context(), other); err != nil {
+			t.Fatalf("%s: %v", facts, err)
+		}
+	}
+	r := NewReader(connect(t, db.name, asAuditor))
+	for _, row := range []struct {
+		path string
+		want bool
+	}{
+		{"machine", true},
+		{"machine.nodeLabels", true},
+		{`machine.nodeLabels["a.b/[c]\"d"]`, true},
+		{"machine.files", true},
+		{"machine.files[0]", true},
+		{"machine.files[0].content", true},
+		{"machine.files.content", true}, // the field, whatever its index
+		{"debug", true},
+		{"machine.node", false},
+		{"machine.files[1]", false},
+		{`machine.nodeLabels["a`, false},
+		{"files", false},
+		{"machine.files%", false},
+	} {
+		list, _, err := r.List(t.Context(), Filter{Path: row.path}, Page{})
+		if err != nil || (len(list) == 1 && list[0].ID == e.ID) != row.want || len(list) > 1 {
+			t.Errorf("%s: %d rows, %v, want found: %v", row.path, len(list), err, row.want)
+		}
+	}
+	if n := count(t, db.owner, "select count(*) from audit.terms where field = 'code'"); n != 1 {
+		t.Errorf("%d codes, want that of the denied apply", n)
+	}
+}
+
+// Every way a row is inserted has its words found, and a row without any has none.
+func TestEveryWayToInsertKeepsTheWords(t *testing.T) {
+	db := newDatabase(t)
+	r := NewReader(db.gateway)
+	ways := map[string]func(Entry) error{
+		"in a transaction": func(e Entry) error {
+			return pgx.BeginFunc(t.Context(), db.gateway, func(tx pgx.Tx) error {
+				_, err := Append(t.Context(), tx, e)
+				return err
+			})
+		},
+		"in the book": func(e Entry) error {
+			_, err := newBook(t, db, nil).Write(t.Context(), e)
+			return err
+		},
+		"in a batch with others": func(e Entry) error {
+			b := newBook(t, db, nil)
+			var wg sync.WaitGroup
+			errs := make([]error, 8)
+			for i := range errs {
+				wg.Go(func() {
+					one := readEntry()
+					if i == 3 {
+						one = e
+					}
+					_, errs[i] = b.Write(t.Context(), one)
+				})
+			}
+			wg.Wait()
+			return errors.Join(errs...)
+		},
+	}
+	for name, write := range ways {
+		e := changing(t, "machine.type")
+		if err := write(e); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, f := range []Filter{{Path: "machine.type"}, {Code: "BW-CONFIG-004"}} {
+			list, _, err := r.List(t.Context(), f, Page{})
+			if err != nil || !slices.ContainsFunc(list, func(row Row) bool { return row.ID == e.ID }) {
+				t.Errorf("%s: %+v does not find it: %v", name, f, err)
+			}
+		}
+	}
+	if n := count(t, db.owner, "select count(*) from audit.terms t join audit.entries e on e.id = t.id where e.verdict = 'allow'"); n != 0 {
+		t.Errorf("%d words of allowed reads, want none", n)
+	}
+}
+
+func readPool(t testing.TB, name string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := ReadPool(t.Context(), shared.Server(t).DSN(name, asAuditor), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func TestAReadPoolOnlyReads(t *testing.T) {
+	db := newDatabase(t)
+	pool, err := ReadPool(t.Context(), shared.Server(t).DSN(db.name, asGateway), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(t.Context(), "delete from audit.unsequenced"); sqlState(err) != "25006" {
+		t.Errorf("%v, want it refused as read-only", err)
+	}
+	if got := texts(t, pool, "select current_setting('statement_timeout')"); got[0] != "8s" {
+		t.Errorf("statement_timeout %s", got)
+	}
+	if _, err := ReadPool(t.Context(), "postgres://u:s3cret@%zz", "test"); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("%v", err)
+	}
+}
+
+// leads are filters of one thing each, and the index that leads through the book for it.
+var leads = []struct {
+	name   string
+	filter Filter
+	index  string
+}{
+	{"nothing", Filter{}, "entries_%_pkey"},
+	{"machine", Filter{Machine: "worker-1"}, "entries_%_machine_name_recorded_at_id_idx"},
+	{"person", Filter{Subject: "u-1"}, "entries_%_caller_subject_recorded_at_id_idx"},
+	{"digest", Filter{Digests: []string{"sha256:2"}}, "entries_%_digest_recorded_at_id_idx"},
+	{"digests", Filter{Digests: []string{"sha256:2", "sha256:3"}}, "entries_%_digest_recorded_at_id_idx"},
+	{"path", Filter{Path: "machine.type"}, "terms_pk"},
+	{"code", Filter{Code: "BW-X2"}, "terms_pk"},
+	{"verdict", Filter{Verdict: Refused}, "entries_%_verdict_recorded_at_id_idx"},
+	{"kind", Filter{Kind: KindPolicy}, "entries_%_kind_recorded_at_id_idx"},
+	{"class", Filter{Class: "class-5"}, "entries_%_class_recorded_at_id_idx"},
+	{"method", Filter{Method: "/m/1"}, "entries_%_method_recorded_at_id_idx"},
+	{"cluster", Filter{Cluster: "lab-1"}, "entries_%_pkey"},
+	{"change", Filter{ChangeID: "ch-5"}, "entries_%_change_id_recorded_at_id_idx"},
+	{"attempt", Filter{AttemptID: uuid.MustParse("018f2f6e-0000-7000-8000-0000000000a1")}, "entries_%_attempt_id_recorded_at_id_idx"},
+	{"epoch", Filter{Epoch: uuid.MustParse("5b0f8f5e-1111-4111-8111-111111111111")}, "entries_%_pkey"},
+	{"machine and verdict", Filter{Machine: "worker-1", Verdict: Denied}, "entries_%_machine_name_recorded_at_id_idx%"},
+	{"time", Filter{Since: time.Now().Add(-time.Minute)}, "entries_%_pkey"},
+}
+
+// sorts finds a plan that sorts entries; outcomes of one entry may be.
+var sorts = regexp.MustCompile(`Sort Key: (e|e_[0-9]+|t|looked|entries[0-9_]*)\.`)
+
+// No page reads a partition that has rows from end to end, in either order, first or later, however rare what is asked.
+func TestEveryFilterGoesThroughAnIndex(t *testing.T) {
+	db := newDatabase(t)
+	manyEntries(t, db, 6000)
+	if _, err := db.owner.Exec(t.Context(), "analyze audit.entries, audit.outcomes, audit.terms"); err != nil {
+		t.Fatal(err)
+	}
+	populated := texts(t, db.owner, "select tableoid::regclass::text from audit.entries limit 1")[0]
+	pool := readPool(t, db.name)
+	first, _, err := NewReader(pool).List(t.Context(), Filter{}, Page{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	explain := func(f Filter, p Page) string {
+		sql, args := listQuery(f, p, 50)
+		rows, err := pool.Query(t.Context(), "explain "+sql, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(lines, "\n")
+	}
+	short := strings.TrimPrefix(populated, "audit.")
+	for _, row := range leads {
+		for name, page := range map[string]Page{"newest": {}, "oldest": {Order: OldestFirst}, "next": {After: first[0].Cursor()}} {
+			t.Run(row.name+" "+name, func(t *testing.T) {
+				plan := explain(row.filter, page)
+				index := strings.ReplaceAll(strings.ReplaceAll(row.index, "entries_%", short), "%", "")
+				if strings.Contains(plan, "Seq Scan on "+short) || !strings.Contains(plan, index) || sorts.MatchString(plan) && row.name != "digests" {
+					t.Errorf("want %s, no sequential scan and no sort:\n%s", index, plan)
+				}
+			})
+		}
+	}
+	// Control: without the index the plan is another.
+	if _, err := db.owner.Exec(t.Context(), "drop index audit.entries_by_change"); err != nil {
+		t.Fatal(err)
+	}
+	if plan := explain(Filter{ChangeID: "ch-5"}, Page{}); strings.Contains(plan, "change_id_recorded_at_id_idx") {
+		t.Errorf("control: %s", plan)
+	}
+}
+
+func TestIndexesOfLaterMigrationsAreOnEveryPartition(t *testing.T) {
+	db := newDatabase(t)
+	if _, err := EnsurePartitions(t.Context(), db.gateway, PartitionsAhead+2); err != nil {
+		t.Fatal(err)
+	}
+	want := texts(t, db.owner, "select count(*)::text from pg_index where indrelid = 'audit.entries'::regclass")[0]
+	for _, got := range texts(t, db.owner, `select c.relname || ' ' || count(i.*) filter (where exists (select from pg_inherits h where h.inhrelid = i.indexrelid))
+		from pg_class c join pg_index i on i.indrelid = c.oid where c.relispartition and c.relname like 'entries%' and c.relkind = 'r' group by 1, c.relname`) {
+		if !strings.HasSuffix(got, " "+want) {
+			t.Errorf("%s indexes that belong to the table's, want %s", got, want)
+		}
+	}
+}
+
+// What is asked besides is looked for a few thousand rows at a time, and still every row is found once.
+func TestAPageLooksThroughSoManyRowsAndGoesOn(t *testing.T) {
+	db := newDatabase(t)
+	manyEntries(t, db, 3*scanIndexed)
+	e := readEntry()
+	e.ID, e.MachineName, e.Cluster = newID(t), "worker-1", "rare"
+	if _, err := newBook(t, db, nil).Write(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(db.gateway)
+	for _, f := range []Filter{
+		{Verdict: Refused, Kind: KindSystem, Cluster: "lab-1"},
+		{Method: "/m/1", Cluster: "rare"},
+		{Cluster: "rare"},
+		{Code: "BW-1", Cluster: "lab-1", Kind: KindRPC},
+		{Code: "BW-1", Cluster: "rare"},
+	} {
+		for _, order := range []Order{NewestFirst, OldestFirst} {
+			var got []uuid.UUID
+			p, pages := Page{Limit: 50, Order: order}, 0
+			for {
+				rows, next, err := r.List(t.Context(), f, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, row := range rows {
+					got = append(got, row.ID)
+				}
+				if pages++; next.IsZero() {
+					break
+				}
+				p.After = next
+			}
+			conditions, q := []string{"true"}, &query{}
+			for _, c := range f.conditions() {
+				conditions = append(conditions, q.text(c))
+			}
+			rows, err := db.owner.Query(t.Context(), "select id from audit.entries e where "+strings.Join(conditions, " and ")+" order by recorded_at, id", q.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if order == NewestFirst {
+				slices.Reverse(want)
+			}
+			if !cmp.Equal(want, got, cmp.Comparer(func(a, b []uuid.UUID) bool { return slices.Equal(a, b) })) {
+				t.Errorf("%+v: %d rows in %d pages, want %d", f, len(got), pages, len(want))
+			}
+			if f.Cluster == "rare" && f.Code == "BW-1" && pages < 3 {
+				t.Errorf("%+v: %d pages: it was looked through at once", f, pages)
+			}
+		}
+	}
+}
+
+func TestOneCallersOwn(t *testing.T) {
+	db := newDatabase(t)
+	e := readEntry()
+	e.ID = newID(t)
+	if _, err := newBook(t, db, nil).Write(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(db.gateway)
+	if row, err := r.GetOf(t.Context(), e.ID, e.Caller.Issuer, e.Caller.Subject); err != nil || row.ID != e.ID {
+		t.Errorf("%v", err)
+	}
+	for name, who := range map[string][2]string{
+		"another subject": {e.Caller.Issuer, "x"}, "another issuer": {"x", e.Caller.Subject}, "nobody": {"", ""}, "no subject": {e.Caller.Issuer, ""}, "no issuer": {"", e.Caller.Subject},
+	} {
+		if _, err := r.GetOf(t.Context(), e.ID, who[0], who[1]); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: %v, want ErrNotFound", name, err)
+		}
+	}
+}
