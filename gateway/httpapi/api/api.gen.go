@@ -2738,6 +2738,7 @@ type ListCheckpointsResponseObject interface {
 
 type ListCheckpoints200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListCheckpoints200JSONResponse struct {
@@ -2753,6 +2754,7 @@ func (response ListCheckpoints200JSONResponse) VisitListCheckpointsResponse(w ht
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2798,6 +2800,7 @@ type ListDecisionsResponseObject interface {
 
 type ListDecisions200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type ListDecisions200JSONResponse struct {
@@ -2813,6 +2816,7 @@ func (response ListDecisions200JSONResponse) VisitListDecisionsResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2859,6 +2863,7 @@ type GetDecisionResponseObject interface {
 
 type GetDecision200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type GetDecision200JSONResponse struct {
@@ -2874,6 +2879,7 @@ func (response GetDecision200JSONResponse) VisitGetDecisionResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2919,6 +2925,7 @@ type GetDecisionProofResponseObject interface {
 
 type GetDecisionProof200ResponseHeaders struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 type GetDecisionProof200JSONResponse struct {
@@ -2934,6 +2941,7 @@ func (response GetDecisionProof200JSONResponse) VisitGetDecisionProofResponse(w 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err

@@ -4826,6 +4826,7 @@ func (r RejectChangeResponse) ContentType() string {
 // ListCheckpointsResponse200Headers the declared response headers of an HTTP 200 response for ListCheckpoints
 type ListCheckpointsResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListCheckpointsResponseDefaultHeaders the declared response headers of an HTTP default response for ListCheckpoints
@@ -4891,6 +4892,7 @@ func (r ListCheckpointsResponse) ContentType() string {
 // ListDecisionsResponse200Headers the declared response headers of an HTTP 200 response for ListDecisions
 type ListDecisionsResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // ListDecisionsResponseDefaultHeaders the declared response headers of an HTTP default response for ListDecisions
@@ -4956,6 +4958,7 @@ func (r ListDecisionsResponse) ContentType() string {
 // GetDecisionResponse200Headers the declared response headers of an HTTP 200 response for GetDecision
 type GetDecisionResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // GetDecisionResponseDefaultHeaders the declared response headers of an HTTP default response for GetDecision
@@ -5021,6 +5024,7 @@ func (r GetDecisionResponse) ContentType() string {
 // GetDecisionProofResponse200Headers the declared response headers of an HTTP 200 response for GetDecisionProof
 type GetDecisionProofResponse200Headers struct {
 	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
 }
 
 // GetDecisionProofResponseDefaultHeaders the declared response headers of an HTTP default response for GetDecisionProof
@@ -8158,6 +8162,13 @@ func ParseListCheckpointsResponse(rsp *http.Response) (*ListCheckpointsResponse,
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers ListCheckpointsResponseDefaultHeaders
@@ -8234,6 +8245,13 @@ func ParseListDecisionsResponse(rsp *http.Response) (*ListDecisionsResponse, err
 				return nil, err
 			}
 			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
 		}
 		response.Headers200 = &headers
 	case true:
@@ -8312,6 +8330,13 @@ func ParseGetDecisionResponse(rsp *http.Response) (*GetDecisionResponse, error) 
 			}
 			headers.BronzewardDecision = value
 		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
 		response.Headers200 = &headers
 	case true:
 		var headers GetDecisionResponseDefaultHeaders
@@ -8388,6 +8413,13 @@ func ParseGetDecisionProofResponse(rsp *http.Response) (*GetDecisionProofRespons
 				return nil, err
 			}
 			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
 		}
 		response.Headers200 = &headers
 	case true:
