@@ -98,28 +98,16 @@ func (p Proof) Open(keys note.Verifiers) (Proven, error) {
 			return Proven{}, fmt.Errorf("checking a proof, %s: %w", which(i), err)
 		}
 		here := place{c.Origin, in.Index}
-		for _, other := range []struct {
-			i    int
-			said bool
-		}{said(taken, here), said(ids, id)} {
-			if other.said {
-				return Proven{}, fmt.Errorf("checking a proof, %s: %w: it is %s again", which(i), ErrForeign, which(other.i))
-			}
+		other, again := taken[here]
+		if !again {
+			other, again = ids[id]
+		}
+		if again {
+			return Proven{}, fmt.Errorf("checking a proof, %s: %w: it is %s again", which(i), ErrForeign, which(other))
 		}
 		taken[here], ids[id] = i, i
 	}
 	return out, nil
-}
-
-func said[K comparable](m map[K]int, key K) struct {
-	i    int
-	said bool
-} {
-	i, ok := m[key]
-	return struct {
-		i    int
-		said bool
-	}{i, ok}
 }
 
 // open checks that the record stands where it says, and returns its time.

@@ -28,8 +28,8 @@ type Publisher struct {
 	Name string
 	// Publish is called with every checkpoint that was stored, in the order of size, one call at a time, in a goroutine
 	// of its own. If it errs it is called again after RetryEvery, with the newest checkpoint; those between are left out,
-	// as they are when more than 16 wait. A new holder calls it with the last stored checkpoint again. Its context ends
-	// with Run. Required.
+	// as they are when more than 16 wait. A new holder calls it with the last stored checkpoint again, and one that lost the
+	// lock may still be at an older one: what Publish writes must only go forward. Its context ends with Run. Required.
 	Publish func(ctx context.Context, s Stored) error
 }
 
@@ -94,14 +94,14 @@ type Config struct {
 func (c Config) Validate() error {
 	var problems []error
 	if c.Connect == nil {
-		problems = append(problems, errors.New("Connect is missing"))
+		problems = append(problems, errors.New("a Connect is missing"))
 	}
 	if c.Epoch == nil {
-		problems = append(problems, errors.New("Epoch is missing"))
+		problems = append(problems, errors.New("an Epoch is missing"))
 	}
 	for i, p := range c.Publish {
 		if p.Name == "" || p.Publish == nil {
-			problems = append(problems, fmt.Errorf("Publish %d has no name or no function", i))
+			problems = append(problems, fmt.Errorf("publisher %d has no name or no function", i))
 		}
 	}
 	for _, n := range []struct {

@@ -63,6 +63,7 @@ func readEpoch(ctx context.Context, conn *pgx.Conn) (installation, epoch uuid.UU
 
 // database is a test's own database, with a pool per role.
 type database struct {
+	server  *pgtest.Shared
 	name    string
 	owner   *pgxpool.Pool // superuser
 	gateway *pgxpool.Pool
@@ -71,13 +72,19 @@ type database struct {
 
 func newDatabase(t testing.TB) database {
 	t.Helper()
-	name := shared.NewDatabaseName(t, book)
-	return database{name: name, owner: connect(t, name, "postgres"), gateway: connect(t, name, "test_gateway"), auditor: connect(t, name, "test_auditor")}
+	return newDatabaseOn(t, &shared)
 }
 
-func connect(t testing.TB, name, role string) *pgxpool.Pool {
+func newDatabaseOn(t testing.TB, server *pgtest.Shared) database {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), shared.Server(t).DSN(name, role))
+	db := database{server: server, name: server.NewDatabaseName(t, book)}
+	db.owner, db.gateway, db.auditor = db.connect(t, "postgres"), db.connect(t, "test_gateway"), db.connect(t, "test_auditor")
+	return db
+}
+
+func (db database) connect(t testing.TB, role string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), db.server.Server(t).DSN(db.name, role))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +95,7 @@ func connect(t testing.TB, name, role string) *pgxpool.Pool {
 // config is of a sequencer on db that waits hardly at all and signs whatever grew.
 func config(t testing.TB, db database, signer Signer) Config {
 	t.Helper()
-	dsn := shared.Server(t).DSN(db.name, "test_gateway")
+	dsn := db.server.Server(t).DSN(db.name, "test_gateway")
 	return Config{
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, dsn) },
 		Epoch:   readEpoch, Signer: signer,
@@ -129,9 +136,13 @@ func held(t testing.TB, cfg Config) *session {
 	}
 	s := &session{q: q, conn: conn}
 	t.Cleanup(func() { s.end(); conn.Close(context.Background()) })
-	if ok, err := q.tryLock(t.Context(), conn); err != nil || !ok {
-		t.Fatalf("the lock: %v, %v", ok, err)
-	}
+	eventually(t, "the lock is free", func() bool { // the server notices the end of the session before a moment later
+		ok, err := q.tryLock(t.Context(), conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	})
 	if err := s.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +152,7 @@ func held(t testing.TB, cfg Config) *session {
 // drain gives every row that is seen its place.
 func drain(t testing.TB, s *session) {
 	t.Helper()
+	s.nextLook = time.Time{}
 	for more := true; more; {
 		var err error
 		if more, err = s.sequence(t.Context()); err != nil {
@@ -210,8 +222,8 @@ func count(t testing.TB, db database, sql string, args ...any) int {
 	return n
 }
 
-// exec runs statements as the superuser.
-func exec(t testing.TB, db database, sql string, args ...any) {
+// change runs statements as the superuser.
+func change(t testing.TB, db database, sql string, args ...any) {
 	t.Helper()
 	if _, err := db.owner.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatal(err)

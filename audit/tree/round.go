@@ -26,12 +26,22 @@ var tilesSQL string
 func (s *session) sequence(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.q.cfg.StepTimeout)
 	defer cancel()
-	if err := s.q.look(ctx, s.conn); err != nil {
+	// Rows are seen in about the order of their time: those that come late, because their transaction was open for longer
+	// than slack, are found by the next look at the whole queue.
+	begun := time.Now()
+	from := s.floor
+	if s.whole = from == nil || !begun.Before(s.nextLook); s.whole {
+		from = nil
+	}
+	if err := s.q.look(ctx, s.conn, from); err != nil {
 		return false, err
+	}
+	if s.whole {
+		s.nextLook = time.Now().Add(lookShare * time.Since(begun))
 	}
 	waiting := s.q.Status().Waiting
 	if waiting == 0 {
-		s.careful = false
+		s.careful = s.careful && !s.whole
 		return false, nil
 	}
 	installation, epoch, err := s.q.cfg.Epoch(ctx, s.conn)
@@ -42,7 +52,7 @@ func (s *session) sequence(ctx context.Context) (more bool, err error) {
 		s.q.cfg.Logger.Info("the epoch moved: the book goes on in another tree", "epoch", epoch.String())
 		return true, s.load(ctx)
 	}
-	taken, err := s.round(ctx)
+	taken, err := s.round(ctx, from)
 	if err != nil {
 		// One row that can have no place must not keep the others from theirs.
 		again := !s.careful && (violated(err) == "leaves_one_place" || violated(err) == "leaves_leaf_size")
@@ -54,6 +64,9 @@ func (s *session) sequence(ctx context.Context) (more bool, err error) {
 	}
 	return taken == s.q.cfg.Batch || waiting == MaxWaiting, nil
 }
+
+// slack is for how long a transaction may usually be open between its row's time and its commit.
+const slack = 2 * time.Second
 
 // errStuck is the step's error while rows wait that no round can take.
 var errStuck = errors.New("rows wait that can have no place: they are in neither table of the book, have no leaf, or have a place already; " +
@@ -67,7 +80,7 @@ var errStuck = errors.New("rows wait that can have no place: they are in neither
 //
 // Nothing fences this transaction but the primary key (tree, index) and the unique id: a holder that lost its lock
 // unnoticed gives places that are taken, and gets nothing.
-func (s *session) round(ctx context.Context) (taken int, err error) {
+func (s *session) round(ctx context.Context, from *time.Time) (taken int, err error) {
 	begun := time.Now()
 	take := takeSQL
 	if s.careful {
@@ -76,7 +89,8 @@ func (s *session) round(ctx context.Context) (taken int, err error) {
 	var first pgx.Batch
 	first.Queue("begin")
 	var data []byte
-	first.Queue(take, s.tree.Tree, s.edge.size, s.q.cfg.Batch).QueryRow(func(row pgx.Row) error { return row.Scan(&taken, &data) })
+	var last *time.Time
+	first.Queue(take, s.tree.Tree, s.edge.size, s.q.cfg.Batch, from).QueryRow(func(row pgx.Row) error { return row.Scan(&taken, &data, &last) })
 	if err := s.conn.SendBatch(ctx, &first).Close(); err != nil {
 		return 0, err
 	}
@@ -112,8 +126,12 @@ func (s *session) round(ctx context.Context) (taken int, err error) {
 	// If the process ends here, the rows have their places, under no checkpoint yet. The next holder has them signed.
 	s.q.cfg.pause("committed")
 	s.edge = next
+	if last != nil {
+		floor := last.Add(-slack)
+		s.floor = &floor
+	}
 	s.tree.Size = next.size
-	s.report(true)
+	s.report()
 	if s.q.cfg.Observe.Sequenced != nil && taken > 0 {
 		s.q.cfg.Observe.Sequenced(taken, time.Since(begun))
 	}

@@ -96,11 +96,20 @@ func (q *Sequencer) connected(ctx context.Context) error {
 		if held {
 			break
 		}
-		q.update(func(s *Status) { s.Holder = false })
+		q.update(func(s *Status) {
+			s.Holder = false
+			// Those are the holder's now.
+			delete(s.Errors, StepSequence)
+			delete(s.Errors, StepCheck)
+			if q.signer != nil {
+				delete(s.Errors, StepSign)
+			}
+		})
+		begun := time.Now()
 		if err := q.watch(ctx, conn); err != nil && conn.IsClosed() {
 			return err
 		}
-		if pause(ctx, q.cfg.RetryEvery); ctx.Err() != nil {
+		if pause(ctx, max(q.cfg.RetryEvery, lookShare*time.Since(begun))); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
@@ -130,7 +139,7 @@ func (q *Sequencer) tryLock(ctx context.Context, conn *pgx.Conn) (bool, error) {
 func (q *Sequencer) watch(ctx context.Context, conn *pgx.Conn) error {
 	step, cancel := context.WithTimeout(ctx, q.cfg.StepTimeout)
 	defer cancel()
-	err := q.look(step, conn)
+	err := q.look(step, conn, nil)
 	if err == nil {
 		var t Tree
 		var last Stored
@@ -166,11 +175,11 @@ func (q *Sequencer) seen(ctx context.Context, conn *pgx.Conn) (Tree, Stored, err
 	return Tree{}, Stored{}, nil
 }
 
-// look reads how many rows wait, and for how long.
-func (q *Sequencer) look(ctx context.Context, conn *pgx.Conn) error {
+// look reads how many rows wait and for how long: of all, or of those recorded at from or later.
+func (q *Sequencer) look(ctx context.Context, conn *pgx.Conn, from *time.Time) error {
 	var waiting int
 	var micros int64
-	if err := conn.QueryRow(ctx, waitingSQL, MaxWaiting).Scan(&waiting, &micros); err != nil {
+	if err := conn.QueryRow(ctx, waitingSQL, MaxWaiting, from).Scan(&waiting, &micros); err != nil {
 		return fmt.Errorf("looking for rows without a place: %w", cause(err))
 	}
 	q.update(func(s *Status) {
@@ -178,6 +187,10 @@ func (q *Sequencer) look(ctx context.Context, conn *pgx.Conn) error {
 	})
 	return nil
 }
+
+// lookShare bounds what looking at the whole queue takes of the time. It is quick unless a transaction, an auditor's
+// long query for one, keeps the database from clearing away the rows that were taken meanwhile.
+const lookShare = 10
 
 // pause waits, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -136,8 +137,7 @@ func TestALateCommitIsSequencedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Another database of the server writes for long, too.
-	other := connect(t, shared.NewDatabaseName(t, book), "postgres")
-	long, err := other.Begin(t.Context())
+	long, err := newDatabase(t).owner.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,6 +169,28 @@ func TestALateCommitIsSequencedLater(t *testing.T) {
 	}
 }
 
+// Between looks at the whole queue only its end is looked at: what comes late waits for the next of them.
+func TestALookAtTheWholeQueueFindsWhatComesLate(t *testing.T) {
+	db := newDatabase(t)
+	s := held(t, config(t, db, newSigner(1)))
+	fill(t, db, 3)
+	drain(t, s)
+	floor, later := time.Now().Add(time.Hour), time.Now().Add(time.Hour)
+	fill(t, db, 2)
+	s.floor, s.nextLook = &floor, later
+	if _, err := s.sequence(t.Context()); err != nil || s.edge.size != 3 {
+		t.Errorf("%v, %d leaves: rows below the floor were looked at", err, s.edge.size)
+	}
+	s.nextLook = time.Time{}
+	if _, err := s.sequence(t.Context()); err != nil || s.edge.size != 5 {
+		t.Errorf("%v, %d leaves, want 5", err, s.edge.size)
+	}
+	if !s.floor.Before(floor) || s.nextLook.IsZero() {
+		t.Errorf("floor %v, next look %v", s.floor, s.nextLook)
+	}
+	wantWhole(t, db)
+}
+
 // The lock keeps replicas from getting in each other's way; the constraints keep the tree whole without it.
 func TestTwoSequencers(t *testing.T) {
 	for _, c := range []struct {
@@ -184,7 +206,7 @@ func TestTwoSequencers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			db := newDatabase(t)
 			if c.drop != "" {
-				exec(t, db, c.drop)
+				change(t, db, c.drop)
 			}
 			cfg := config(t, db, newSigner(1))
 			first := held(t, cfg)
@@ -274,7 +296,7 @@ func TestABrokenConnectionIsReplaced(t *testing.T) {
 	for round := range 3 {
 		fill(t, db, 10)
 		eventually(t, "the rows have places", func() bool { return q.Status().Checkpoint.Size == int64(10*(round+1)) })
-		exec(t, db, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())")
+		change(t, db, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())")
 	}
 	wantWhole(t, db)
 }
@@ -295,7 +317,7 @@ func TestABadRowKeepsNoOtherFromItsPlace(t *testing.T) {
 			q, _ := running(t, cfg)
 			fill(t, db, 1)
 			eventually(t, "the first has a place", func() bool { return q.Status().Size == 1 })
-			exec(t, db, c.bad)
+			change(t, db, c.bad)
 			bad := count(t, db, "select count(*) from audit.unsequenced where recorded_at < now() - interval '1 hour'")
 			fill(t, db, 7)
 			eventually(t, "the others have places", func() bool { return q.Status().Checkpoint.Size == 8 })
@@ -311,7 +333,7 @@ func TestRowsWithoutALeafTakeTheBooks(t *testing.T) {
 	db := newDatabase(t)
 	s := held(t, config(t, db, newSigner(1)))
 	write(t, db, 2)
-	exec(t, db, "update audit.unsequenced set leaf = null") // as schema version 2 wrote them
+	change(t, db, "update audit.unsequenced set leaf = null") // as schema version 2 wrote them
 	drain(t, s)
 	wantWhole(t, db)
 }
@@ -324,10 +346,10 @@ func TestTheEpochMoves(t *testing.T) {
 	r := write(t, db, 0)
 	drain(t, s)
 	write(t, db, 0) // it still waits when the epoch moves
-	exec(t, db, "update public.installation set epoch = $1", secondEpoch)
+	change(t, db, "update public.installation set epoch = $1", secondEpoch)
 	drain(t, s)
 	outcome := uuid.New()
-	exec(t, db, `with row as (insert into audit.outcomes (id, entry_id, kind, duration_us, bytes_out, record) values ($1, $2, 'answered', 0, 0, convert_to($3, 'UTF8')) returning recorded_at, id, leaf)
+	change(t, db, `with row as (insert into audit.outcomes (id, entry_id, kind, duration_us, bytes_out, record) values ($1, $2, 'answered', 0, 0, convert_to($3, 'UTF8')) returning recorded_at, id, leaf)
 		insert into audit.unsequenced select recorded_at, id, 'outcome', leaf from row`, outcome, r.ID,
 		`{"v":1,"id":"`+outcome.String()+`","entry_id":"`+r.ID.String()+`","kind":"answered"}`)
 	drain(t, s)

@@ -32,6 +32,10 @@ type session struct {
 	checked      bool   // whether the tree was held to its last checkpoint since load
 	careful      bool   // rows are looked at one by one (queries/take_carefully.sql)
 
+	floor    *time.Time // where a look at the queue's end begins
+	whole    bool       // whether the last look was at the whole queue
+	nextLook time.Time  // the next look at the whole queue is not before
+
 	answers  chan signed // of the signing under way, nil if there is none
 	cancel   context.CancelFunc
 	nextSign time.Time // not before
@@ -47,7 +51,9 @@ func (s *session) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := s.q.cfg.Poll
 		more, err := s.sequence(ctx)
-		s.q.done(ctx, StepSequence, err)
+		if err != nil || s.whole {
+			s.q.done(ctx, StepSequence, err)
+		}
 		switch {
 		case err == nil && more:
 			wait = 0
@@ -159,14 +165,14 @@ func (s *session) tryLoad(ctx context.Context) error {
 		s.q.publish(s.last)
 		s.q.known[s.tree.Tree] = s.last
 	}
-	s.report(true)
+	s.report()
 	return nil
 }
 
 // report brings the Status up to date.
-func (s *session) report(holder bool) {
+func (s *session) report() {
 	s.q.update(func(st *Status) {
-		st.Holder, st.Tree, st.Epoch, st.Origin = holder, s.tree.Tree, s.tree.Epoch, s.tree.Origin
+		st.Holder, st.Tree, st.Epoch, st.Origin = true, s.tree.Tree, s.tree.Epoch, s.tree.Origin
 		st.Size, st.Checkpoint = s.edge.size, s.last
 	})
 }

@@ -180,7 +180,7 @@ func (s *session) signed(ctx context.Context, a signed) {
 	s.q.known[stored.Tree] = stored
 	if stored.Tree == s.tree.Tree {
 		s.last = stored
-		s.report(true)
+		s.report()
 	}
 	if s.q.cfg.Observe.Stored != nil {
 		s.q.cfg.Observe.Stored(stored)

@@ -20,11 +20,8 @@ type signing struct {
 // version of the same key: somebody who wrote another checkpoint into the database, to have another tree signed, does
 // not have it.
 func (g *signing) sign(ctx context.Context, c Checkpoint, last Stored) ([]byte, error) {
-	if last.Size > 0 {
-		if err := g.demand(ctx, last.Note); err != nil {
-			return nil, fmt.Errorf("the last stored checkpoint (%d leaves) is not one that the key in use signed; nothing is signed on top of it. "+
-				"If old versions of the key were put away (min_decryption_version), make them available again: %w", last.Size, err)
-		}
+	if err := g.demand(ctx, last); err != nil {
+		return nil, err
 	}
 	text := c.Text()
 	signature, version, err := g.signer.Sign(ctx, []byte(text))
@@ -34,6 +31,9 @@ func (g *signing) sign(ctx context.Context, c Checkpoint, last Stored) ([]byte, 
 	key := g.keys[version]
 	if !verifies(key, text, signature) {
 		if err := g.ask(ctx); err != nil {
+			return nil, err
+		}
+		if err := g.demand(ctx, last); err != nil {
 			return nil, err
 		}
 		if key = g.keys[version]; !verifies(key, text, signature) {
@@ -62,29 +62,36 @@ func verifies(key ed25519.PublicKey, text string, signature []byte) bool {
 	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, []byte(text), signature)
 }
 
-// demand opens a note with the known keys, and asks for new ones if they do not suffice.
-func (g *signing) demand(ctx context.Context, text []byte) error {
-	open := func() error {
-		var list []note.Verifier
-		for _, key := range g.keys {
-			v, err := verifier(key)
-			if err != nil {
-				return err
-			}
-			if !slices.ContainsFunc(list, func(o note.Verifier) bool { return o.KeyHash() == v.KeyHash() }) {
-				list = append(list, v)
-			}
-		}
-		_, err := OpenCheckpoint(text, note.VerifierList(list...))
-		return err
-	}
-	if open() == nil {
+// demand opens the last checkpoint with the known keys, and asks for new ones if they do not suffice.
+func (g *signing) demand(ctx context.Context, last Stored) error {
+	if last.Size == 0 || g.opens(last) == nil {
 		return nil
 	}
 	if err := g.ask(ctx); err != nil {
 		return err
 	}
-	return open()
+	if err := g.opens(last); err != nil {
+		return fmt.Errorf("the last stored checkpoint (%d leaves) is not one that the key in use signed; nothing is signed on top of it. "+
+			"If old versions of the key were put away (min_decryption_version), make them available again; if the key was made anew, a new epoch begins a new tree: %w",
+			last.Size, err)
+	}
+	return nil
+}
+
+// opens opens the note with the known keys.
+func (g *signing) opens(last Stored) error {
+	var list []note.Verifier
+	for _, key := range g.keys {
+		v, err := verifier(key)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(list, func(o note.Verifier) bool { return o.KeyHash() == v.KeyHash() }) {
+			list = append(list, v)
+		}
+	}
+	_, err := OpenCheckpoint(last.Note, note.VerifierList(list...))
+	return err
 }
 
 func (g *signing) ask(ctx context.Context) error {

@@ -38,7 +38,8 @@ type Status struct {
 	// holder reads them every Poll, others every RetryEvery.
 	SeenAt time.Time
 	// Waiting is how many rows had no place at SeenAt, at most MaxWaiting. Behind is the age of the oldest of them, by the
-	// database's clock.
+	// database's clock. While looking at the whole queue is slow (a transaction keeps taken rows from being cleared away),
+	// both leave rows that come late out, for ten times as long as such a look takes.
 	Waiting int
 	Behind  time.Duration
 	// Checkpoint is the last one stored in the tree in use; its Size is 0 if there is none.

@@ -9,7 +9,8 @@ with taken as (
             from (
                 select u.ctid, u.recorded_at, u.id
                 from audit.unsequenced u
-                where octet_length(coalesce(u.leaf, case u.source
+                where u.recorded_at >= coalesce($4::timestamptz, '-infinity')
+                    and octet_length(coalesce(u.leaf, case u.source
                         when 'entry' then (select e.leaf from audit.entries e where e.recorded_at = u.recorded_at and e.id = u.id)
                         else (select o.leaf from audit.outcomes o where o.recorded_at = u.recorded_at and o.id = u.id)
                     end)) = 32
@@ -30,4 +31,6 @@ with taken as (
     insert into audit.leaves (recorded_at, index, id, tree, source, leaf)
     select p.recorded_at, p.index, p.id, $1, p.source, p.leaf from placed p order by p.index
 )
-select count(*)::int, coalesce(string_agg(p.leaf, ''::bytea order by p.index), ''::bytea) from placed p
+select count(*)::int, coalesce(string_agg(p.leaf, ''::bytea order by p.index), ''::bytea),
+    least(max(p.recorded_at) filter (where isfinite(p.recorded_at)), clock_timestamp())
+from placed p
