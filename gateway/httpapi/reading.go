@@ -173,7 +173,7 @@ func parseID(text string) uuid.UUID {
 }
 
 // keyedDigest is a digest as the gateway makes them.
-var keyedDigest = regexp.MustCompile(`^(hmac-sha256:k[0-9]{1,9}:|sha256:)[0-9a-f]{64}$`)
+var keyedDigest = regexp.MustCompile(`^(hmac-sha256|sha256):k[0-9]{1,9}:[0-9a-f]{64}$`)
 
 // shown is a parameter's value as the book keeps it. A name of a person or machine, or a path,
 // has letters of all sorts; what has a long run of letters and digits may be a token or a
