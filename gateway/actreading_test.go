@@ -17,7 +17,7 @@ func TestAReadingGoesOnWithoutAnEntryWhileItsReaderMay(t *testing.T) {
 	h := newHouse(t, func(s *setup) { s.workers = 0 })
 	a, ctx, by := h.acts(), context.Background(), h.actor(t, "rhea")
 	subject := "reading 0123456789abcdef0123456789abcdef " + strings.Repeat("machine=worker-1 ", 40) + `path=machine.nodeLabels["a"]`
-	id := must(a.Read(ctx, by, "decisions.read", subject))(t)
+	id := must(a.Read(ctx, by, "decisions.read", subject))(t).ID
 	row := must(audit.NewReader(h.store.Pool()).Get(ctx, id))(t)
 	e := must(audit.ParseEntry(row.Record))(t)
 	var act policy.Act
