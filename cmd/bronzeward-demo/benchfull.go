@@ -59,7 +59,7 @@ func benchFull(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	full, err := openFullHouse(ctx, server, product, "full", *rows)
+	full, err := openFullHouse(ctx, server, product, "book_full", *rows)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func benchFull(ctx context.Context, args []string) (err error) {
 	if *fill {
 		return nil
 	}
-	small, err := openFullHouse(ctx, server, product, "small", fullSmall)
+	small, err := openFullHouse(ctx, server, product, "book_small", fullSmall)
 	if err != nil {
 		return err
 	}
