@@ -101,7 +101,7 @@ func (c *call) resume(rd *reading, list, text string) (place string, err error) 
 	if c.Authority.Now().Sub(row.RecordedAt) > readingLasts {
 		return "", badCursor("is of a reading that began more than an hour ago")
 	}
-	c.entry.set(audit.Receipt{ID: row.ID, RecordedAt: row.RecordedAt, Leaf: row.Leaf})
+	c.entry.set(audit.Receipt{ID: session, Leaf: audit.Leaf(row.Record, row.RecordedAt), RecordedAt: row.RecordedAt})
 	c.judged = true
 	return key[2], nil
 }
