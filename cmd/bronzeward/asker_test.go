@@ -12,6 +12,7 @@ import (
 
 	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/exitcode"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -142,7 +143,7 @@ func TestAHandshakeThatIsRefusedIsADenial(t *testing.T) {
 	s := newStub(t)
 	op := &net.OpError{Op: "remote error", Err: net.ErrClosed}
 	err := (&ask.Asker{Settings: ask.Settings{Server: s.URL, Certificate: "me.crt", From: "flags"}}).Explain(op)
-	if exitCode(err) != cli.ExitDenied || !strings.Contains(err.Error(), "you showed the certificate in me.crt, named by flags") || ask.Passing(op) {
-		t.Errorf("%d: %v", exitCode(err), err)
+	if exitcode.Of(err) != cli.ExitDenied || !strings.Contains(err.Error(), "you showed the certificate in me.crt, named by flags") || ask.Passing(op) {
+		t.Errorf("%d: %v", exitcode.Of(err), err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"bronzeward/gateway/httpapi/api"
 )
 
+// attemptsCmd are the commands about applies that were sent.
 type attemptsCmd struct {
 	List    attemptsListCmd    `cmd:"" help:"List attempts, newest first." aliases:"ls"`
 	Show    attemptsShowCmd    `cmd:"" help:"Show one attempt."`
@@ -52,7 +53,7 @@ func (l *attemptsListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	}
 	err = g.Print(views, []string{"ID", "MACHINE", "STATE", "BY", "OPENED", "DIGEST"}, func(row func(...string)) {
 		for i, v := range views {
-			row(v.ID, v.Machine, v.State, subject(all[i].Caller), cli.Stamp(&v.OpenedAt), v.Digest)
+			row(v.ID, v.Machine, v.State, ask.Subject(all[i].Caller), cli.Stamp(&v.OpenedAt), v.Digest)
 		}
 	})
 	g.More(len(all), "no attempt matches", next)
@@ -177,7 +178,7 @@ func (v attemptView) fields() [][2]string {
 		{"why", v.Reason},
 		{"machine", v.Machine},
 		{"cluster", v.Cluster},
-		{"by", person(api.Person{Issuer: v.Issuer, Subject: v.Subject})},
+		{"by", ask.Person(api.Person{Issuer: v.Issuer, Subject: v.Subject})},
 		{"change", v.Change},
 		{"decision", v.Decision},
 		{"mode", v.Mode},

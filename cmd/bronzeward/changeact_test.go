@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -17,25 +16,6 @@ import (
 )
 
 const configText = "version: v1alpha1 # <&> \u2028 é\n"
-
-// posted are the bodies that came to a path, read strictly.
-func posted[T any](t *testing.T, s *stub, path string) []T {
-	t.Helper()
-	var out []T
-	for _, r := range s.requests() {
-		if r.method != http.MethodPost || r.path != path {
-			continue
-		}
-		var one T
-		decoder := json.NewDecoder(strings.NewReader(r.body))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&one); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, one)
-	}
-	return out
-}
 
 func TestWhoApprovesHasLooked(t *testing.T) {
 	for name, row := range map[string]struct {

@@ -163,7 +163,7 @@ func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one ap
 	defer a.Busy("applying %s to %s", c.ID, c.Machine)()
 	if sent {
 		one.Attempt, _, err = ask.Received[api.Attempt](a.GetAttempt(ctx, c.AttemptID))
-		one.Warnings, one.Message = []string{}, "applied by "+person(one.Attempt.Caller)
+		one.Warnings, one.Message = []string{}, "applied by "+ask.Person(one.Attempt.Caller)
 	} else {
 		one, _, err = ask.Received[api.Application](a.ApplyChange(ctx, c.ID, nil, api.Nothing{}))
 	}

@@ -11,6 +11,7 @@ import (
 	"bronzeward/gateway/httpapi/api"
 )
 
+// changesCmd are the commands about changes.
 type changesCmd struct {
 	List    changesListCmd    `cmd:"" help:"List changes, newest first." aliases:"ls"`
 	Show    changesShowCmd    `cmd:"" help:"Show one change, or all live ones of a set: who, what, what would change, who approved it, and what to do next."`
@@ -122,8 +123,8 @@ func changeColumns() []string {
 // changeRow is a change as a table shows it, at the gateway's time.
 func changeRow(c *api.Change, now time.Time) []string {
 	return []string{
-		c.ID, string(c.State), c.Machine, subject(c.Requester), c.Mode, fmt.Sprint(c.ChangesCount),
-		fmt.Sprintf("%d/%d", c.ApprovalsCounting, c.ApprovalsNeeded.Required), goodFor(c, now), cli.Clip(cli.ASCII(c.Set), mostSubject),
+		c.ID, string(c.State), c.Machine, ask.Subject(c.Requester), c.Mode, fmt.Sprint(c.ChangesCount),
+		fmt.Sprintf("%d/%d", c.ApprovalsCounting, c.ApprovalsNeeded.Required), goodFor(c, now), cli.Clip(cli.ASCII(c.Set), ask.MostSubject),
 		cli.Span(max(0, now.Sub(c.CreatedAt))),
 	}
 }

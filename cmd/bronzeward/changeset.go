@@ -87,7 +87,7 @@ func setDigest(changes []api.Change) string {
 
 // line says whose these live changes are, and their digest.
 func (p setPart) line() string {
-	return fmt.Sprintf("set %s, %s of %s: %s", cli.ASCII(p.set), cli.Plural(len(p.changes), "live change"), person(p.requester), setDigest(p.changes))
+	return fmt.Sprintf("set %s, %s of %s: %s", cli.ASCII(p.set), cli.Plural(len(p.changes), "live change"), ask.Person(p.requester), setDigest(p.changes))
 }
 
 // flags are those that name this part in a printed command; beside are all parts it has to be
@@ -146,7 +146,7 @@ func (r requesterFlags) onePart(set string, live []api.Change, done string) erro
 func several(parts []setPart) string {
 	var who, look []string
 	for _, p := range parts {
-		who = append(who, fmt.Sprintf("%s has %d", person(p.requester), len(p.changes)))
+		who = append(who, fmt.Sprintf("%s has %d", ask.Person(p.requester), len(p.changes)))
 		look = append(look, "try: bronzeward changes show "+p.flags(parts...))
 	}
 	return fmt.Sprintf("set %s has live changes of %d requesters: %s\n%s", cli.ASCII(parts[0].set), len(parts), strings.Join(who, ", "), strings.Join(look, "\n"))
@@ -155,6 +155,6 @@ func several(parts []setPart) string {
 // sayLeft says what of a set is "left alone", or "not shown", because others asked for it.
 func sayLeft(g *cli.Globals, what, set string, others []api.Change) {
 	for _, p := range partsOf(set, others) {
-		fmt.Fprintf(g.ErrOut, "%s, asked by %s: %s\n", what, person(p.requester), machinesOf(p.changes))
+		fmt.Fprintf(g.ErrOut, "%s, asked by %s: %s\n", what, ask.Person(p.requester), machinesOf(p.changes))
 	}
 }

@@ -26,7 +26,7 @@ func (a *apiClient) asShown(ctx context.Context, set string, r requesterFlags, l
 	text := []string{fmt.Sprintf("set %s is not as it was when that digest was shown: nothing was approved", cli.ASCII(set))}
 	parts := partsOf(set, asked)
 	if i := slices.IndexFunc(parts, func(p setPart) bool { return setDigest(p.changes) == digest }); i >= 0 {
-		text = append(text, "that digest is of what "+person(parts[i].requester)+" has in it")
+		text = append(text, "that digest is of what "+ask.Person(parts[i].requester)+" has in it")
 		for j := range asked {
 			if asked[j].Requester != parts[i].requester {
 				text = append(text, "not in that digest: "+oneOf(&asked[j]))
@@ -73,10 +73,10 @@ func (a *apiClient) moves(ctx context.Context, set string, r requesterFlags, now
 }
 
 func oneOf(c *api.Change) string {
-	return fmt.Sprintf("change %s of %s, asked by %s", c.ID, c.Machine, person(c.Requester))
+	return fmt.Sprintf("change %s of %s, asked by %s", c.ID, c.Machine, ask.Person(c.Requester))
 }
 
-func becameOf(c *api.Change) string { return ended(c) + ", asked by " + person(c.Requester) }
+func becameOf(c *api.Change) string { return ended(c) + ", asked by " + ask.Person(c.Requester) }
 
 // whatMoved looks for the set that had this digest among the likely ones: that the live
 // changes now (oldest first) are without those that came, and with those of the ended ones

@@ -85,7 +85,7 @@ func describeChange(w io.Writer, c *wholeChange, now time.Time) {
 		}
 	}
 	line("machine", c.Machine+" in "+c.Cluster)
-	line("asked by", person(c.Requester))
+	line("asked by", ask.Person(c.Requester))
 	line("asked", fmt.Sprintf("%s (%s ago)", cli.Stamp(&c.CreatedAt), cli.Span(max(0, now.Sub(c.CreatedAt)))))
 	line("mode", c.Mode)
 	if c.Kind != api.Apply {
@@ -162,7 +162,7 @@ func needed(c *api.Change) string {
 
 // approval is one line about one person's approval, with what a reader should know.
 func approval(v *api.Approval) string {
-	text := fmt.Sprintf("%s, %s", person(v.Approver), cli.Stamp(&v.At))
+	text := fmt.Sprintf("%s, %s", ask.Person(v.Approver), cli.Stamp(&v.At))
 	if v.Revoked {
 		text += "; revoked"
 		if v.RevokedReason != "" {

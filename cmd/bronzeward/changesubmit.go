@@ -114,7 +114,7 @@ func (a *apiClient) submit(ctx context.Context, one api.NewChange, next bool) (a
 	}
 	fmt.Fprintf(a.Out, "change %s for %s is %s (decision %s)\n", c.ID, c.Machine, what, said.Decision)
 	if said.Status == http.StatusOK {
-		fmt.Fprintf(a.Out, "  asked by %s%s\n", person(c.Requester), inSet(&c))
+		fmt.Fprintf(a.Out, "  asked by %s%s\n", ask.Person(c.Requester), inSet(&c))
 	}
 	fmt.Fprintf(a.Out, "  values changed: %d; %s\n", c.ChangesCount, needs(&c, said.Now))
 	if !next {

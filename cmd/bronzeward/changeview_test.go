@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,33 +13,6 @@ import (
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
-
-var update = flag.Bool("update", false, "write the golden texts anew") //nolint:gochecknoglobals // a flag of the tests
-
-// golden holds a run's output to testdata/NAME.txt: standard output, then standard error.
-func golden(t *testing.T, name string, got ran) {
-	t.Helper()
-	text := got.out
-	if got.errOut != "" {
-		text += "--- stderr\n" + got.errOut
-	}
-	path := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), text); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
 
 // withChanges makes a stub know both changes; the other one is approved.
 func withChanges(t *testing.T) *stub {

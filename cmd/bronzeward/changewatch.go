@@ -13,6 +13,7 @@ import (
 
 	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/exitcode"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -68,7 +69,7 @@ func (a *apiClient) follow(ctx context.Context, look look, see func([]api.Change
 	for tag := ""; ; {
 		changes, said, err := look(ctx, tag)
 		switch {
-		case err != nil && exitCode(err) == cli.ExitUnavailable && time.Since(answered) < patience:
+		case err != nil && exitcode.Of(err) == cli.ExitUnavailable && time.Since(answered) < patience:
 		case err != nil:
 			return err
 		case said.Status == http.StatusNotModified:

@@ -12,6 +12,7 @@ import (
 
 	"bronzeward/audit"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/exitcode"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/upstream"
@@ -38,7 +39,7 @@ func TestTheExitCodeTellsWhatKindOfEndItWas(t *testing.T) {
 		"the reader's database": {cli.Unavailable(errors.New("x")), cli.ExitUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := exitCode(row.err); got != row.want {
+			if got := exitcode.Of(row.err); got != row.want {
 				t.Errorf("exit code %d, want %d", got, row.want)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/exitcode"
 	"bronzeward/gateway/httpapi"
 )
 
@@ -96,7 +97,7 @@ func TestOneProblemOfAConfiguration(t *testing.T) {
 				t.Fatalf("there is no %q to spoil", row.old)
 			}
 			_, err := loadConfig(writeConfig(t, folder, strings.Replace(text, row.old, row.fresh, 1)))
-			if err == nil || !strings.Contains(err.Error(), row.want) || exitCode(err) != cli.ExitUsage {
+			if err == nil || !strings.Contains(err.Error(), row.want) || exitcode.Of(err) != cli.ExitUsage {
 				t.Errorf("got %v, want %q", err, row.want)
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"bronzeward/gateway/httpapi/api"
 )
 
+// digestCmd computes or compares a configuration digest.
 type digestCmd struct {
 	clientFlags
 	File    string `short:"f" required:"" placeholder:"FILE" help:"The machine configuration; - reads it from standard input. It is sent to the gateway, which keeps its digest and size and not the text."`
@@ -123,6 +124,7 @@ func (d *digestCmd) name() string {
 	return d.File
 }
 
+// digestKeysCmd are the commands about the keys of digests.
 type digestKeysCmd struct {
 	List digestKeysListCmd `cmd:"" help:"List the versions of the digest keys and since when each is used." aliases:"ls"`
 	Add  digestKeysAddCmd  `cmd:"" help:"Add a digest key. The older ones stay for what was digested with them."`

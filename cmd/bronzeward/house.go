@@ -3,14 +3,9 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -33,39 +28,6 @@ func newLogger(c LogConfig, w io.Writer) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
-}
-
-func (c *Config) readCertificates(path string) ([]*x509.Certificate, error) {
-	raw, err := os.ReadFile(c.path(path))
-	if err != nil {
-		return nil, err
-	}
-	var out []*x509.Certificate
-	for block, rest := pem.Decode(raw); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("%s holds a %s; only certificates belong there", path, block.Type)
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		out = append(out, cert)
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%s holds no certificate", path)
-	}
-	return out, nil
-}
-
-func (c *Config) readAllCertificates(paths []string) ([]*x509.Certificate, error) {
-	var out []*x509.Certificate
-	var problems []error
-	for _, p := range paths {
-		certs, err := c.readCertificates(p)
-		problems = append(problems, err)
-		out = append(out, certs...)
-	}
-	return out, errors.Join(problems...)
 }
 
 // newAuthenticator proves people by the configuration, and by authorities that may change; null
@@ -147,9 +109,3 @@ func (c *Config) minTLS() uint16 {
 	}
 	return tls.VersionTLS13
 }
-
-// buildVersion is what `version` prints about this binary.
-func buildVersion() string { return strings.TrimSpace(version) }
-
-// version is set by the build.
-var version = "development"

@@ -9,18 +9,18 @@ import (
 )
 
 type machinesObserveCmd struct {
-	clientFlags
+	ask.Flags
 	Name []string `arg:"" help:"Machine names."`
 }
 
 func (m *machinesObserveCmd) Run(ctx context.Context, g *cli.Globals) error {
-	a, err := m.open(g)
+	a, err := m.Open(g)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
 	for _, name := range m.Name {
-		seen, err := a.observe(ctx, name)
+		seen, err := observe(ctx, a, name)
 		if err != nil {
 			return err
 		}
@@ -32,26 +32,26 @@ func (m *machinesObserveCmd) Run(ctx context.Context, g *cli.Globals) error {
 	return nil
 }
 
-func (a *apiClient) observe(ctx context.Context, name string) (api.Observation, error) {
+func observe(ctx context.Context, a *ask.Client, name string) (api.Observation, error) {
 	defer a.Busy("reading %s", name)()
 	seen, _, err := ask.Received[api.Observation](a.ObserveMachine(ctx, name, nil, api.Nothing{}))
 	return seen, err
 }
 
 type machinesPinCmd struct {
-	clientFlags
+	ask.Flags
 	Name    []string `arg:"" help:"Machine names."`
 	Replace bool     `help:"Pin to another identity than the one pinned now: the node was replaced."`
 }
 
 func (m *machinesPinCmd) Run(ctx context.Context, g *cli.Globals) error {
-	a, err := m.open(g)
+	a, err := m.Open(g)
 	if err != nil {
 		return err
 	}
 	defer a.Close()
 	for _, name := range m.Name {
-		pin, err := a.pin(ctx, name, m.Replace)
+		pin, err := pin(ctx, a, name, m.Replace)
 		if err != nil {
 			return err
 		}
@@ -62,14 +62,14 @@ func (m *machinesPinCmd) Run(ctx context.Context, g *cli.Globals) error {
 	return nil
 }
 
-func (a *apiClient) pin(ctx context.Context, name string, replace bool) (api.Pin, error) {
+func pin(ctx context.Context, a *ask.Client, name string, replace bool) (api.Pin, error) {
 	defer a.Busy("reading %s", name)()
 	pin, _, err := ask.Received[api.Pin](a.PinMachine(ctx, name, nil, api.NewPin{Replace: replace}))
 	return pin, err
 }
 
 type machinesUpdateCmd struct {
-	clientFlags
+	ask.Flags
 	Name    string            `arg:"" help:"Machine name."`
 	Address []string          `required:"" help:"Addresses the machine has from now on, in order of preference."`
 	Port    uint16            `default:"50000" help:"Port of the Talos API."`
@@ -80,7 +80,7 @@ func (m *machinesUpdateCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if _, err := (machineSpec{Name: m.Name, Addresses: m.Address}).machine(); err != nil {
 		return cli.Usage(err)
 	}
-	a, err := m.open(g)
+	a, err := m.Open(g)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (m *machinesUpdateCmd) Run(ctx context.Context, g *cli.Globals) error {
 }
 
 type machinesTimelineCmd struct {
-	clientFlags
+	ask.Flags
 	Name  string `arg:"" help:"Machine name."`
 	Limit int    `default:"50" help:"At most this many."`
 	After string `help:"Continue after this cursor, as printed by the page before."`
@@ -107,7 +107,7 @@ func (m *machinesTimelineCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err := cli.CheckLimit(m.Limit); err != nil {
 		return err
 	}
-	a, err := m.open(g)
+	a, err := m.Open(g)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (m *machinesTimelineCmd) Run(ctx context.Context, g *cli.Globals) error {
 	}
 	err = g.Print(all, []string{"TIME", "KIND", "STATE", "WHO", "WHAT", "ID"}, func(row func(...string)) {
 		for _, t := range all {
-			row(cli.Stamp(&t.At), string(t.Kind), t.State, subject(t.Person), t.Text, t.ID)
+			row(cli.Stamp(&t.At), string(t.Kind), t.State, ask.Subject(t.Person), t.Text, t.ID)
 		}
 	})
 	g.More(len(all), "nothing has happened to this machine", next)

@@ -15,6 +15,7 @@ import (
 	"bronzeward/gateway/httpapi/api"
 )
 
+// machinesCmd are the commands about machines.
 type machinesCmd struct {
 	Add      machinesAddCmd      `cmd:"" help:"Add one machine."`
 	Import   machinesImportCmd   `cmd:"" help:"Add all machines of a YAML file, or none."`
@@ -27,7 +28,7 @@ type machinesCmd struct {
 }
 
 type machinesAddCmd struct {
-	clientFlags
+	ask.Flags
 	Name    string            `arg:"" help:"Name, as operators will spell it with talosctl -n."`
 	Cluster string            `required:"" help:"Cluster the machine belongs to."`
 	Address []string          `required:"" help:"Address, without port; repeat for more, in order of preference."`
@@ -41,7 +42,7 @@ func (m *machinesAddCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	a, err := m.open(g)
+	a, err := m.Open(g)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (s machineSpec) machine() (api.NewMachine, error) {
 }
 
 type machinesImportCmd struct {
-	clientFlags
+	ask.Flags
 	File string `arg:"" help:"YAML file with a list: name, cluster, role, addresses, port, labels." type:"existingfile"`
 }
 
@@ -107,7 +108,7 @@ func (m *machinesImportCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err := errors.Join(problems...); err != nil {
 		return cli.Usage(err)
 	}
-	a, err := m.open(g)
+	a, err := m.Open(g)
 	if err != nil {
 		return err
 	}
@@ -120,12 +121,12 @@ func (m *machinesImportCmd) Run(ctx context.Context, g *cli.Globals) error {
 }
 
 type machinesListCmd struct {
-	clientFlags
+	ask.Flags
 	Cluster string `help:"Only machines of this cluster."`
 }
 
 func (m *machinesListCmd) Run(ctx context.Context, g *cli.Globals) error {
-	a, err := m.open(g)
+	a, err := m.Open(g)
 	if err != nil {
 		return err
 	}
@@ -149,12 +150,12 @@ func (m *machinesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 }
 
 type machinesShowCmd struct {
-	clientFlags
+	ask.Flags
 	Name string `arg:"" help:"Machine name."`
 }
 
 func (m *machinesShowCmd) Run(ctx context.Context, g *cli.Globals) error {
-	a, err := m.open(g)
+	a, err := m.Open(g)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
 )
@@ -58,7 +59,7 @@ func (v machineView) fields() [][2]string {
 		labels = append(labels, k+"="+v.Labels[k])
 	}
 	for _, h := range v.Holds {
-		holds = append(holds, fmt.Sprintf("%s %s of %s since %s", h.Kind, h.ID, person(h.Holder), cli.Stamp(&h.Since)))
+		holds = append(holds, fmt.Sprintf("%s %s of %s since %s", h.Kind, h.ID, ask.Person(h.Holder), cli.Stamp(&h.Since)))
 	}
 	return [][2]string{
 		{"name", v.Name},
@@ -83,12 +84,3 @@ func (v machineView) fields() [][2]string {
 		{"held by", strings.Join(holds, ", ")},
 	}
 }
-
-// person is somebody as a sentence names them.
-func person(p api.Person) string { return cli.ASCII(p.Subject) + " of " + cli.ASCII(p.Issuer) }
-
-// subject is somebody as a column names them.
-func subject(p api.Person) string { return cli.Clip(cli.ASCII(p.Subject), mostSubject) }
-
-// mostSubject is how many characters of a name a column shows; -o json has all.
-const mostSubject = 40

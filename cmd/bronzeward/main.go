@@ -3,18 +3,15 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	kongcompletion "github.com/jotaen/kong-completion"
 
 	"bronzeward/cmd/bronzeward/book"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/program"
 )
 
 // commands is the command tree.
@@ -76,56 +73,11 @@ func main() {
 
 // run is the whole program with its console given; it returns the exit code.
 func run(ctx context.Context, args []string, with cli.Console) int {
-	with.Out, with.ErrOut = cli.NewPlainWriter(with.Out), cli.NewPlainWriter(with.ErrOut)
-	c := &commands{Globals: cli.Globals{Console: with}}
-	code := -1
-	parser, err := kong.New(c,
-		kong.Name("bronzeward"),
+	c := &commands{}
+	return program.Run(ctx, args, with, &c.Globals, c,
 		kong.Description("Admission control for the Talos API. Commands about changes, machines and people ask a gateway; the others read its configuration file."),
-		kong.UsageOnError(),
-		kong.Writers(with.Out, with.ErrOut),
-		kong.Exit(func(n int) { code = n }),
-		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.BindTo(settings{&c.Globals}, (*book.Settings)(nil)),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.ExplicitGroups(groups()),
 		kong.Vars{"version": buildVersion()},
 	)
-	if err != nil {
-		fmt.Fprintln(with.ErrOut, "bronzeward:", err)
-		return cli.ExitUsage
-	}
-	kongcompletion.Register(parser)
-	parsed, err := parser.Parse(args)
-	if code >= 0 { // --help was printed
-		return code
-	}
-	if err != nil {
-		fmt.Fprintf(with.ErrOut, "bronzeward: %v\ntry: bronzeward --help\n", err)
-		return cli.ExitUsage
-	}
-	if err := servesFormat(parsed, c.Output); err != nil {
-		fmt.Fprintln(with.ErrOut, "bronzeward:", err)
-		return cli.ExitUsage
-	}
-	if err := parsed.Run(&c.Globals); err != nil {
-		if !errors.Is(err, cli.ErrChanged) {
-			fmt.Fprintln(with.ErrOut, "bronzeward:", err)
-		}
-		return exitCode(err)
-	}
-	return cli.ExitOK
-}
-
-// servesFormat refuses a format that the command does not print, before it does anything.
-func servesFormat(parsed *kong.Context, format string) error {
-	if slices.Contains([]string{"table", "json", "yaml"}, format) {
-		return nil
-	}
-	if node := parsed.Selected(); node != nil {
-		if more, ok := node.Target.Addr().Interface().(interface{ Formats() []string }); ok && slices.Contains(more.Formats(), format) {
-			return nil
-		}
-	}
-	return fmt.Errorf("-o %s: this command prints table, json or yaml", format)
 }

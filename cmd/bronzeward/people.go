@@ -11,13 +11,14 @@ import (
 	"bronzeward/gateway/httpapi/api"
 )
 
+// identitiesCmd are the commands about revoked people.
 type identitiesCmd struct {
 	Revoke identitiesRevokeCmd `cmd:"" help:"Revoke a person for good: there is no undo."`
 	List   identitiesListCmd   `cmd:"" help:"List revoked people." aliases:"ls"`
 }
 
 type identitiesRevokeCmd struct {
-	clientFlags
+	ask.Flags
 	Issuer  string `required:"" help:"The person's issuer, as decisions show it."`
 	Subject string `required:"" help:"The person's subject, as decisions show it."`
 	Reason  string `required:"" help:"Why; it stays in the record."`
@@ -25,7 +26,7 @@ type identitiesRevokeCmd struct {
 }
 
 func (i *identitiesRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
-	a, err := i.open(g)
+	a, err := i.Open(g)
 	if err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func (i *identitiesRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
 		return cli.Usage(errors.New("nothing undoes a revocation, and there is no terminal to ask at: say --yes"))
 	default:
 		question := fmt.Sprintf("%s loses all authority, for good: every call, approval and waiting change of theirs. Nothing undoes it.",
-			person(api.Person{Issuer: i.Issuer, Subject: i.Subject}))
+			ask.Person(api.Person{Issuer: i.Issuer, Subject: i.Subject}))
 		if me, _, err := ask.Received[api.Caller](a.Whoami(ctx)); err == nil && me.Issuer == i.Issuer && me.Subject == i.Subject {
 			question += "\nThis is you: who else may revoke, account for attempts and recover?"
 		}
@@ -54,10 +55,10 @@ func (i *identitiesRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
 	return g.Done(done, "%+q of %+q is revoked for good (decision %s)\n", done.Subject, done.Issuer, said.Decision)
 }
 
-type identitiesListCmd struct{ clientFlags }
+type identitiesListCmd struct{ ask.Flags }
 
 func (i *identitiesListCmd) Run(ctx context.Context, g *cli.Globals) error {
-	a, err := i.open(g)
+	a, err := i.Open(g)
 	if err != nil {
 		return err
 	}
@@ -76,10 +77,11 @@ func (i *identitiesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	})
 }
 
-type whoamiCmd struct{ clientFlags }
+// whoamiCmd says who the caller is to the gateway.
+type whoamiCmd struct{ ask.Flags }
 
 func (w *whoamiCmd) Run(ctx context.Context, g *cli.Globals) error {
-	a, err := w.open(g)
+	a, err := w.Open(g)
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func (w *whoamiCmd) Run(ctx context.Context, g *cli.Globals) error {
 		row("kind", string(me.Kind))
 		row("groups", strings.Join(me.Groups, ", "))
 		row("proof", string(me.Proof))
-		row("proof ends", a.proofEnds(&me))
+		row("proof ends", proofEnds(a, &me))
 		row("revoked", cli.YesNo(me.Revoked))
 		row("seen at", me.Address)
 		row("gateway", a.Asker.Settings.Server)
@@ -104,7 +106,7 @@ func (w *whoamiCmd) Run(ctx context.Context, g *cli.Globals) error {
 
 // proofEnds is until when the proof is taken. A token is for longer than it says itself, because
 // its issuer's clock may differ from the gateway's; login and issuer name its own end.
-func (a *apiClient) proofEnds(me *api.Caller) string {
+func proofEnds(a *ask.Client, me *api.Caller) string {
 	taken := cli.Stamp(&me.ProofEnds)
 	token, err := a.Asker.Token()
 	if err != nil || token == "" {
@@ -115,74 +117,4 @@ func (a *apiClient) proofEnds(me *api.Caller) string {
 		return taken
 	}
 	return fmt.Sprintf("%s; the gateway takes it until %s, for clocks that differ", cli.Stamp(&said.ends), taken)
-}
-
-type approvalsCmd struct {
-	Revoke approvalsRevokeCmd `cmd:"" help:"Take an approval back: it counts no more."`
-}
-
-type approvalsRevokeCmd struct {
-	clientFlags
-	ID     string `arg:"" help:"Approval id, apr_…, as changes show prints it."`
-	Reason string `required:"" help:"Why; it stays in the record."`
-}
-
-func (r *approvalsRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
-	if strings.HasPrefix(r.ID, "chg_") {
-		return cli.Usage(errors.New("that is the id of a change; an approval's begins with apr_, and `bronzeward changes show` prints it"))
-	}
-	a, err := r.open(g)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	done, said, err := ask.Received[api.Approval](a.RevokeApproval(ctx, r.ID, nil, api.Reason{Reason: r.Reason}))
-	if err != nil {
-		return err
-	}
-	for _, note := range done.Notes {
-		fmt.Fprintf(g.ErrOut, "warning: %s\n", cli.OneLine(note))
-	}
-	return g.Done(done, "approval %s of %s is revoked (decision %s)\nsee: bronzeward changes show %s\n",
-		done.ID, person(done.Approver), said.Decision, done.ChangeID)
-}
-
-type noticesCmd struct {
-	List noticesListCmd `cmd:"" help:"List notices to approvers, newest first." aliases:"ls"`
-}
-
-type noticesListCmd struct {
-	clientFlags
-	Dead  bool `help:"Only those that are given up."`
-	Limit int  `default:"50" help:"At most this many, up to 500."`
-}
-
-func (n *noticesListCmd) Run(ctx context.Context, g *cli.Globals) error {
-	if n.Limit < 1 || n.Limit > ask.MostPage {
-		return cli.Usage(fmt.Errorf("--limit %d is not between 1 and %d", n.Limit, ask.MostPage))
-	}
-	a, err := n.open(g)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	params := api.ListNoticesParams{Limit: &n.Limit}
-	if n.Dead {
-		params.Dead = &n.Dead
-	}
-	page, _, err := ask.Received[api.NoticeList](a.ListNotices(ctx, &params))
-	if err != nil {
-		return err
-	}
-	err = g.Print(page.Items, []string{"ID", "CHANGE", "STATE", "TRIES", "CREATED", "NEXT", "ERROR"}, func(row func(...string)) {
-		for _, one := range page.Items {
-			next := ""
-			if one.State == api.NoticeStateWaiting {
-				next = cli.Stamp(&one.NextAt)
-			}
-			row(one.ID, one.ChangeID, string(one.State), fmt.Sprint(one.Tries), cli.Stamp(&one.CreatedAt), next, one.Error)
-		}
-	})
-	g.More(len(page.Items), "no notice matches", "")
-	return err
 }

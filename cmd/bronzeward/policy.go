@@ -15,6 +15,7 @@ import (
 	"bronzeward/policy"
 )
 
+// policyCmd are the commands about the law.
 type policyCmd struct {
 	Init     policyInitCmd     `cmd:"" help:"Write the shipped law into a directory, to edit."`
 	Check    policyCheckCmd    `cmd:"" help:"Say everything that is wrong with a directory of rules; exit code 3 if anything is."`

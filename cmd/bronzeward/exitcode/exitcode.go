@@ -1,4 +1,5 @@
-package main
+// Package exitcode says with which code a command ends for its error.
+package exitcode
 
 import (
 	"errors"
@@ -12,8 +13,8 @@ import (
 	"bronzeward/gateway/vault"
 )
 
-// exitCode is the code a command ends with for its error.
-func exitCode(err error) int {
+// Of is the code a command ends with for its error.
+func Of(err error) int {
 	var usage cli.UsageError
 	var denied cli.DeniedError
 	var refused *control.RefusedError

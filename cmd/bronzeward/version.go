@@ -1,27 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/facts"
 	"bronzeward/policy"
 )
-
-type configCmd struct {
-	Check configCheckCmd `cmd:"" help:"Read the configuration file and name every problem."`
-}
-
-type configCheckCmd struct{}
-
-func (c *configCheckCmd) Run(g *cli.Globals) error {
-	if _, err := loadConfig(g.ConfigFile); err != nil {
-		return err
-	}
-	fmt.Fprintln(g.Out, "the configuration is fine")
-	return nil
-}
 
 type versionCmd struct{}
 
@@ -39,3 +25,9 @@ func (v *versionCmd) Run(g *cli.Globals) error {
 		row("go", built)
 	})
 }
+
+// buildVersion is what `version` prints about this binary.
+func buildVersion() string { return strings.TrimSpace(version) }
+
+// version is set by the build.
+var version = "development"

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"fmt"
+
+	"bronzeward/cmd/bronzeward/cli"
+)
+
+// configCmd are the commands about the configuration file.
+type configCmd struct {
+	Check configCheckCmd `cmd:"" help:"Read the configuration file and name every problem."`
+}
+
+type configCheckCmd struct{}
+
+func (c *configCheckCmd) Run(g *cli.Globals) error {
+	if _, err := loadConfig(g.ConfigFile); err != nil {
+		return err
+	}
+	fmt.Fprintln(g.Out, "the configuration is fine")
+	return nil
+}
