@@ -38,6 +38,9 @@ var mayImport = map[string][]string{
 	"gateway":                   {"gateway/identity", "gateway/facts", "gateway/upstream", "gateway/control", "policy", "audit", "audit/tree"},
 	"cmd/bronzeward":            {"*"},
 	"cmd/bronzeward/cli":        {},
+	"cmd/bronzeward/exitcode":   {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "audit", "gateway", "gateway/control", "gateway/upstream", "gateway/vault"},
+	"cmd/bronzeward/program":    {"cmd/bronzeward/cli", "cmd/bronzeward/exitcode"},
+	"cmd/bronzeward/config":     {"cmd/bronzeward/cli", "audit/tree", "gateway", "gateway/httpapi", "gateway/identity", "gateway/vault"},
 	"cmd/bronzeward/ask":        {"cmd/bronzeward/cli", "gateway/httpapi/api", "gateway/httpapi/apiclient"},
 	"cmd/bronzeward/book":       {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "audit", "audit/tree", "audit/verify", "policy", "gateway/httpapi/api", "gateway/httpapi/apiclient"},
 	"fixtures/versions":         {},
@@ -46,7 +49,7 @@ var mayImport = map[string][]string{
 // doors says which rooms may import a large dependency, by the beginning of its path.
 var doors = map[string][]string{
 	"github.com/open-policy-agent/opa":          {"policy", "policytest"},
-	"github.com/jackc/pgx":                      {"audit", "audit/tree", "audit/verify", "gateway/control", "cmd/bronzeward", "cmd/bronzeward/book"},
+	"github.com/jackc/pgx":                      {"audit", "audit/tree", "audit/verify", "gateway/control", "cmd/bronzeward", "cmd/bronzeward/book", "cmd/bronzeward/config"},
 	"github.com/jackc/tern":                     {"audit", "gateway/control", "cmd/bronzeward"},
 	"github.com/siderolabs/talos/pkg/machinery": {"gateway", "gateway/facts", "gateway/upstream"},
 	"github.com/siderolabs/grpc-proxy":          {"gateway", "gateway/facts", "gateway/upstream"},
@@ -56,7 +59,7 @@ var doors = map[string][]string{
 	"github.com/gorilla/mux":                    {"gateway/httpapi"},
 	"github.com/pires/go-proxyproto":            {"gateway"},
 	"github.com/standard-webhooks":              {"gateway/notify"},
-	"github.com/alecthomas/kong":                {"cmd/bronzeward"},
+	"github.com/alecthomas/kong":                {"cmd/bronzeward", "cmd/bronzeward/program"},
 	"gopkg.in/yaml":                             {},
 	"github.com/pkg/errors":                     {},
 	"github.com/spf13/viper":                    {},

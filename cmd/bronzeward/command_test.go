@@ -12,6 +12,7 @@ import (
 
 	"bronzeward/audit"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/clitest"
 	"bronzeward/cmd/bronzeward/exitcode"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
@@ -47,8 +48,8 @@ func TestTheExitCodeTellsWhatKindOfEndItWas(t *testing.T) {
 }
 
 func TestWhatIsWrittenWrongIsCode2AndSaysWhatToDo(t *testing.T) {
-	folder, text := goodConfig(t)
-	config := writeConfig(t, folder, text)
+	folder, text := clitest.GoodConfig(t)
+	config := clitest.WriteConfig(t, folder, text)
 	t.Setenv("BRONZEWARD_CERTIFICATE", "")
 	t.Setenv("BRONZEWARD_KEY", "")
 	t.Setenv("BRONZEWARD_TOKEN", "")
@@ -72,35 +73,35 @@ func TestWhatIsWrittenWrongIsCode2AndSaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runProgram(t, row.args...)
-			if got.code != cli.ExitUsage || !strings.Contains(got.errOut+got.out, row.want) {
-				t.Errorf("code %d, want %d and %q:\n%s%s", got.code, cli.ExitUsage, row.want, got.out, got.errOut)
+			if got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut+got.Out, row.want) {
+				t.Errorf("code %d, want %d and %q:\n%s%s", got.Code, cli.ExitUsage, row.want, got.Out, got.ErrOut)
 			}
 		})
 	}
 }
 
 func TestADatabaseThatIsAwayIsCode5(t *testing.T) {
-	folder, text := goodConfig(t)
+	folder, text := clitest.GoodConfig(t)
 	text = strings.ReplaceAll(text, "@localhost/", "@127.0.0.1:1/")
 	text = strings.ReplaceAll(text, "host=localhost", "host=127.0.0.1 port=1")
-	config := writeConfig(t, folder, text)
+	config := clitest.WriteConfig(t, folder, text)
 	for _, args := range [][]string{{"decisions", "list"}, {"policy", "status"}, {"migrate", "--check"}} {
-		if got := runProgram(t, append([]string{"--config", config}, args...)...); got.code != cli.ExitUnavailable {
-			t.Errorf("%v: code %d, want %d:\n%s", args, got.code, cli.ExitUnavailable, got.errOut)
+		if got := runProgram(t, append([]string{"--config", config}, args...)...); got.Code != cli.ExitUnavailable {
+			t.Errorf("%v: code %d, want %d:\n%s", args, got.Code, cli.ExitUnavailable, got.ErrOut)
 		}
 	}
 }
 
 func TestVersionsInThreeFormats(t *testing.T) {
 	table := runProgram(t, "version")
-	if table.code != cli.ExitOK || !strings.HasPrefix(table.out, "PART ") || !strings.Contains(table.out, "talos served") {
-		t.Errorf("table: code %d\n%s", table.code, table.out)
+	if table.Code != cli.ExitOK || !strings.HasPrefix(table.Out, "PART ") || !strings.Contains(table.Out, "talos served") {
+		t.Errorf("table: code %d\n%s", table.Code, table.Out)
 	}
 	var fromJSON, fromYAML map[string]string
-	if err := json.Unmarshal([]byte(runProgram(t, "version", "-o", "json").out), &fromJSON); err != nil {
+	if err := json.Unmarshal([]byte(runProgram(t, "version", "-o", "json").Out), &fromJSON); err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.Load([]byte(runProgram(t, "version", "--output=yaml").out), &fromYAML); err != nil {
+	if err := yaml.Load([]byte(runProgram(t, "version", "--output=yaml").Out), &fromYAML); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(fromJSON, fromYAML); diff != "" || fromJSON["talos"] == "" {
@@ -134,19 +135,19 @@ func TestYAMLHasTheNamesOfJSON(t *testing.T) {
 
 func TestHelpGoesToStandardOutputAndIsNoError(t *testing.T) {
 	got := runProgram(t, "decisions", "list", "--help")
-	if got.code != cli.ExitOK || !strings.Contains(got.out, "--after") || got.errOut != "" {
-		t.Errorf("code %d, error output %q:\n%s", got.code, got.errOut, got.out)
+	if got.Code != cli.ExitOK || !strings.Contains(got.Out, "--after") || got.ErrOut != "" {
+		t.Errorf("code %d, error output %q:\n%s", got.Code, got.ErrOut, got.Out)
 	}
 }
 
 func TestHelpIsACommandToo(t *testing.T) {
 	flag, word := runProgram(t, "decisions", "show", "--help"), runProgram(t, "help", "decisions", "show")
-	if word.code != cli.ExitOK || word.out != flag.out || word.out == "" {
-		t.Errorf("code %d: %s%s", word.code, word.out, word.errOut)
+	if word.Code != cli.ExitOK || word.Out != flag.Out || word.Out == "" {
+		t.Errorf("code %d: %s%s", word.Code, word.Out, word.ErrOut)
 	}
 	for _, args := range [][]string{{"help", "nosuch"}, {"help", "decisions", "nosuch"}} {
-		if got := runProgram(t, args...); got.code != cli.ExitUsage || !strings.Contains(got.errOut, "there is no such command") {
-			t.Errorf("%v: code %d: %s%s", args, got.code, got.out, got.errOut)
+		if got := runProgram(t, args...); got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, "there is no such command") {
+			t.Errorf("%v: code %d: %s%s", args, got.Code, got.Out, got.ErrOut)
 		}
 	}
 }
@@ -154,11 +155,11 @@ func TestHelpIsACommandToo(t *testing.T) {
 func TestCompletionIsTheScriptItself(t *testing.T) {
 	for shell, want := range map[string]string{"bash": "complete -o default", "zsh": "autoload -U", "fish": "complete -f -c bronzeward"} {
 		got := runProgram(t, "completion", shell)
-		if got.code != cli.ExitOK || !strings.Contains(got.out, want) || strings.Contains(got.out, "Execute the following") {
-			t.Errorf("%s: code %d: %s%s", shell, got.code, got.out, got.errOut)
+		if got.Code != cli.ExitOK || !strings.Contains(got.Out, want) || strings.Contains(got.Out, "Execute the following") {
+			t.Errorf("%s: code %d: %s%s", shell, got.Code, got.Out, got.ErrOut)
 		}
 	}
-	if got := runProgram(t, "completion"); got.code != cli.ExitUsage {
-		t.Errorf("without a shell: code %d", got.code)
+	if got := runProgram(t, "completion"); got.Code != cli.ExitUsage {
+		t.Errorf("without a shell: code %d", got.Code)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/config"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/identity"
@@ -76,13 +77,13 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := loadConfig(g.ConfigFile)
+	cfg, err := config.Load(g.ConfigFile)
 	if err != nil {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError}))
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	authorities, anchor, closeKeys, err := cfg.openAuthorities(ctx, quiet)
+	authorities, anchor, closeKeys, err := openAuthorities(ctx, cfg, quiet)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 			closeKeys()
 		}
 	}()
-	who, err := cfg.newAuthenticator(ctx, authorities, quiet, nil)
+	who, err := newAuthenticator(ctx, cfg, authorities, quiet, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +101,12 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 	if err != nil {
 		return nil, cli.Denied(fmt.Errorf("your credential was refused: %w", err))
 	}
-	store, err := cfg.openStore(ctx, log)
+	store, err := openControl(ctx, cfg, log)
 	if err != nil {
 		return nil, err
 	}
 	return &desk{
-		acts: &gateway.Acts{Store: store, Judge: cfg.newEngine(log), Anchor: anchor}, actor: gateway.Actor{Caller: caller, Address: "local"},
+		acts: &gateway.Acts{Store: store, Judge: newEngine(cfg, log), Anchor: anchor}, actor: gateway.Actor{Caller: caller, Address: "local"},
 		store: store, close: func() {
 			store.Close()
 			closeKeys()
@@ -115,11 +116,11 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 
 // openStore opens the database for commands that only read intent.
 func openStore(ctx context.Context, g *cli.Globals) (*control.Store, func(), error) {
-	cfg, err := loadConfig(g.ConfigFile)
+	cfg, err := config.Load(g.ConfigFile)
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := cfg.openStore(ctx, slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError})))
+	store, err := openControl(ctx, cfg, slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return nil, nil, err
 	}

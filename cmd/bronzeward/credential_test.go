@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"bronzeward/cmd/bronzeward/ask"
+	"bronzeward/cmd/bronzeward/clitest"
 )
 
 func TestACommandThatActsTakesWhatALoginWrote(t *testing.T) {
-	s := newStub(t)
+	s := clitest.NewStub(t)
 	home := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", home)
 	for _, name := range []string{"BRONZEWARD_CERTIFICATE", "BRONZEWARD_KEY", "BRONZEWARD_TOKEN"} {
@@ -22,7 +23,7 @@ func TestACommandThatActsTakesWhatALoginWrote(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(home, "bronzeward"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	text := "certificate: " + s.certificate + "\nkey: " + s.key + "\n"
+	text := "certificate: " + s.Certificate + "\nkey: " + s.Key + "\n"
 	if err := os.WriteFile(filepath.Join(home, "bronzeward", "client.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

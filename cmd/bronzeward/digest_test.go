@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/clitest"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -25,7 +26,7 @@ func TestADigestIsAskedForAndCompared(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	both := gives(http.StatusCreated, api.ComputedDigest{Digest: underTwo, Under: &map[string]string{"k1": underOne, "k2": underTwo}, Entry: stubDecision})
+	both := clitest.Gives(http.StatusCreated, api.ComputedDigest{Digest: underTwo, Under: &map[string]string{"k1": underOne, "k2": underTwo}, Entry: clitest.StubDecision})
 	for _, row := range []struct {
 		name string
 		args []string
@@ -44,14 +45,14 @@ func TestADigestIsAskedForAndCompared(t *testing.T) {
 		{"in upper case", []string{"--compare", strings.ToUpper(underOne)}, cli.ExitUsage, "", "a whole digest", 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := newStub(t)
-			s.on("POST /digests", both)
+			s := clitest.NewStub(t)
+			s.On("POST /digests", both)
 			got := runProgram(t, append([]string{"digest", "-f", file}, row.args...)...)
-			if got.code != row.code || got.out != row.out || !strings.Contains(got.errOut, row.err) {
-				t.Errorf("code %d\n%s%s", got.code, got.out, got.errOut)
+			if got.Code != row.code || got.Out != row.out || !strings.Contains(got.ErrOut, row.err) {
+				t.Errorf("code %d\n%s%s", got.Code, got.Out, got.ErrOut)
 			}
-			seen := s.requests()
-			if len(seen) != row.sent || row.sent > 0 && (seen[0].body != text || seen[0].header.Get("Content-Type") != "application/yaml") {
+			seen := s.Requests()
+			if len(seen) != row.sent || row.sent > 0 && (seen[0].Body != text || seen[0].Header.Get("Content-Type") != "application/yaml") {
 				t.Errorf("sent %+v", seen)
 			}
 		})
@@ -63,33 +64,33 @@ func TestADigestInJSONSaysWhetherItIsTheSame(t *testing.T) {
 	if err := os.WriteFile(file, []byte("a: b\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newStub(t)
-	s.on("POST /digests", gives(http.StatusCreated, api.ComputedDigest{Digest: "sha256:" + strings.Repeat("a", 64), Entry: stubDecision}))
+	s := clitest.NewStub(t)
+	s.On("POST /digests", clitest.Gives(http.StatusCreated, api.ComputedDigest{Digest: "sha256:" + strings.Repeat("a", 64), Entry: clitest.StubDecision}))
 	got := runProgram(t, "digest", "-f", file, "-o", "json", "--compare", "sha256:"+strings.Repeat("b", 64))
 	var value map[string]any
-	if err := json.Unmarshal([]byte(got.out), &value); err != nil || got.code != cli.ExitChanged {
-		t.Fatalf("code %d, %v: %s", got.code, err, got.out)
+	if err := json.Unmarshal([]byte(got.Out), &value); err != nil || got.Code != cli.ExitChanged {
+		t.Fatalf("code %d, %v: %s", got.Code, err, got.Out)
 	}
-	want := map[string]any{"digest": "sha256:" + strings.Repeat("a", 64), "entry": stubDecision, "compared": "sha256:" + strings.Repeat("b", 64), "same": false}
+	want := map[string]any{"digest": "sha256:" + strings.Repeat("a", 64), "entry": clitest.StubDecision, "compared": "sha256:" + strings.Repeat("b", 64), "same": false}
 	if diff := cmp.Diff(want, value); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestDigestKeysAreListedAndAdded(t *testing.T) {
-	s := newStub(t)
-	s.on("GET /digest-keys", gives(http.StatusOK, api.DigestKeyList{Items: []api.DigestKey{{Version: "k1"}, {Version: "k2", UsedFrom: &stubNow}}}))
-	s.on("POST /digest-keys", gives(http.StatusCreated, api.AddedDigestKey{Version: "k3", UsedFrom: stubNow, Entry: stubDecision}),
-		refuses(http.StatusServiceUnavailable, "BW-DIGEST-002", "adding a digest key failed: OpenBao is sealed (sealed)", ""))
-	if got := runProgram(t, "digest-keys", "list"); got.code != cli.ExitOK || got.out != "VERSION   USED FROM\nk1        -\nk2        "+cli.Stamp(&stubNow)+"\n" {
-		t.Errorf("code %d\n%s%s", got.code, got.out, got.errOut)
+	s := clitest.NewStub(t)
+	s.On("GET /digest-keys", clitest.Gives(http.StatusOK, api.DigestKeyList{Items: []api.DigestKey{{Version: "k1"}, {Version: "k2", UsedFrom: &clitest.StubNow}}}))
+	s.On("POST /digest-keys", clitest.Gives(http.StatusCreated, api.AddedDigestKey{Version: "k3", UsedFrom: clitest.StubNow, Entry: clitest.StubDecision}),
+		clitest.Refuses(http.StatusServiceUnavailable, "BW-DIGEST-002", "adding a digest key failed: OpenBao is sealed (sealed)", ""))
+	if got := runProgram(t, "digest-keys", "list"); got.Code != cli.ExitOK || got.Out != "VERSION   USED FROM\nk1        -\nk2        "+cli.Stamp(&clitest.StubNow)+"\n" {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.ErrOut)
 	}
-	if got := runProgram(t, "digest-keys", "add"); got.code != cli.ExitOK || got.out != "digest key k3 is used for new digests from "+cli.Stamp(&stubNow)+" (decision "+stubDecision+")\n" {
-		t.Errorf("code %d\n%s%s", got.code, got.out, got.errOut)
+	if got := runProgram(t, "digest-keys", "add"); got.Code != cli.ExitOK || got.Out != "digest key k3 is used for new digests from "+cli.Stamp(&clitest.StubNow)+" (decision "+clitest.StubDecision+")\n" {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.ErrOut)
 	}
 	// What the gateway has tried again itself is not asked again.
 	got := runProgram(t, "digest-keys", "add")
-	if got.code != cli.ExitUnavailable || !strings.Contains(got.errOut, "OpenBao is sealed") || len(s.requests()) != 3 {
-		t.Errorf("code %d after %d requests\n%s", got.code, len(s.requests()), got.errOut)
+	if got.Code != cli.ExitUnavailable || !strings.Contains(got.ErrOut, "OpenBao is sealed") || len(s.Requests()) != 3 {
+		t.Errorf("code %d after %d requests\n%s", got.Code, len(s.Requests()), got.ErrOut)
 	}
 }

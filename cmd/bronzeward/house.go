@@ -12,6 +12,7 @@ import (
 
 	"bronzeward/audit"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/config"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/identity"
 	"bronzeward/gateway/upstream"
@@ -20,7 +21,7 @@ import (
 
 // This file builds the rooms from the configuration; nothing else does.
 
-func newLogger(c LogConfig, w io.Writer) *slog.Logger {
+func newLogger(c config.LogConfig, w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // checked with the configuration
 	options := &slog.HandlerOptions{Level: level}
@@ -32,8 +33,8 @@ func newLogger(c LogConfig, w io.Writer) *slog.Logger {
 
 // newAuthenticator proves people by the configuration, and by authorities that may change; null
 // where there are none. now is the clock that token and certificate times are held against.
-func (c *Config) newAuthenticator(ctx context.Context, authorities identity.AuthoritySource, log *slog.Logger, now func() time.Time) (*identity.Authenticator, error) {
-	people, err := c.readAllCertificates(c.Identity.CertificateAuthorities)
+func newAuthenticator(ctx context.Context, c *config.Config, authorities identity.AuthoritySource, log *slog.Logger, now func() time.Time) (*identity.Authenticator, error) {
+	people, err := c.ReadAllCertificates(c.Identity.CertificateAuthorities)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("reading identity.certificate_authorities: %w", err))
 	}
@@ -41,7 +42,7 @@ func (c *Config) newAuthenticator(ctx context.Context, authorities identity.Auth
 	if c.Talos.CA != "" {
 		others = append([]string{c.Talos.CA}, others...)
 	}
-	forbidden, err := c.readAllCertificates(others)
+	forbidden, err := c.ReadAllCertificates(others)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("reading identity.forbidden_authorities: %w", err))
 	}
@@ -55,7 +56,7 @@ func (c *Config) newAuthenticator(ctx context.Context, authorities identity.Auth
 			GroupsClaim: i.GroupsClaim, NameClaim: i.NameClaim, Kind: identity.Kind(i.Kind),
 		}
 		if i.CA != "" {
-			if issuer.CACert, err = c.readCertificates(i.CA); err != nil {
+			if issuer.CACert, err = c.ReadCertificates(i.CA); err != nil {
 				return nil, cli.Usage(fmt.Errorf("reading the CA of issuer %s: %w", i.Issuer, err))
 			}
 		}
@@ -71,7 +72,7 @@ func newUpstream(credential upstream.CredentialSource, log *slog.Logger) (*upstr
 	return upstream.NewPool(upstream.Config{Credential: credential, Logger: log})
 }
 
-func (c *Config) openStore(ctx context.Context, log *slog.Logger) (*control.Store, error) {
+func openControl(ctx context.Context, c *config.Config, log *slog.Logger) (*control.Store, error) {
 	store, err := control.Open(ctx, control.Config{
 		URL: c.Database.URL, Instance: c.Instance, Logger: log,
 		MaxConns: int32(c.Database.MaxConnections), SettleFloor: c.Apply.SettleFloor,
@@ -98,12 +99,12 @@ func newBook(store *control.Store, log *slog.Logger, observe func(int, time.Dura
 	return audit.NewBook(audit.BookConfig{Pool: store.Pool(), Guard: store.Guard, Logger: log, Observe: observe})
 }
 
-func (c *Config) newEngine(log *slog.Logger) *policy.Engine {
+func newEngine(c *config.Config, log *slog.Logger) *policy.Engine {
 	return policy.New(policy.EngineConfig{Budget: c.Policy.Budget, Logger: log})
 }
 
 // minTLS is the listener's least TLS version.
-func (c *Config) minTLS() uint16 {
+func minTLS(c *config.Config) uint16 {
 	if c.TLS.MinVersion == "1.2" {
 		return tls.VersionTLS12
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/config"
 	"bronzeward/gateway"
 	"bronzeward/gateway/facts"
 	"bronzeward/gateway/identity"
@@ -41,16 +42,16 @@ type keys struct {
 
 // openKeys opens them. With OpenBao everything is read once: a gateway that cannot open what is
 // sealed, or compare a digest, does not start. now is the database's clock.
-func (c *Config) openKeys(ctx context.Context, development bool, registry prometheus.Registerer, log *slog.Logger, now func() time.Time) (*keys, error) {
-	if !c.OpenBao.configured() {
-		return c.fileKeys(development, log)
+func openKeys(ctx context.Context, c *config.Config, development bool, registry prometheus.Registerer, log *slog.Logger, now func() time.Time) (*keys, error) {
+	if !c.OpenBao.Configured() {
+		return fileKeys(c, development, log)
 	}
-	conf, err := c.vaultConfig(log)
+	conf, err := c.VaultConfig(log)
 	if err != nil {
 		return nil, err
 	}
 	conf.Observe = observeOpenBao(registry)
-	client, known, err := c.openOpenBao(ctx, conf, log)
+	client, known, err := openOpenBao(ctx, c, conf, log)
 	if err != nil {
 		return nil, err
 	}
@@ -71,19 +72,19 @@ func (c *Config) openKeys(ctx context.Context, development bool, registry promet
 	}
 	k.digester = ring.live
 	if c.Digest.Scheme == facts.SchemePlain {
-		c.warnOfPlain(log)
+		warnOfPlain(c, log)
 		k.digester = facts.NewPlainUnder(ring.live)
 	}
 	return k, nil
 }
 
 // openOpenBao logs in, and makes ready what says whom to trust; nothing of it is read yet.
-func (c *Config) openOpenBao(ctx context.Context, conf vault.Config, log *slog.Logger) (_ *vault.Client, known openBaoAuthorities, err error) {
+func openOpenBao(ctx context.Context, c *config.Config, conf vault.Config, log *slog.Logger) (_ *vault.Client, known openBaoAuthorities, err error) {
 	client, err := vault.Open(ctx, conf)
 	if err != nil {
 		return nil, known, err
 	}
-	people, err := c.readAllCertificates(c.Identity.CertificateAuthorities)
+	people, err := c.ReadAllCertificates(c.Identity.CertificateAuthorities)
 	if err != nil {
 		client.Close()
 		return nil, known, cli.Usage(fmt.Errorf("reading identity.certificate_authorities: %w", err))
@@ -91,22 +92,22 @@ func (c *Config) openOpenBao(ctx context.Context, conf vault.Config, log *slog.L
 	known.people = vault.NewAuthority(client, log)
 	known.talos = vault.NewCredentials(vault.CredentialsConfig{
 		Client: client, Parse: parseCredential, People: peopleOf(known.people, people),
-		MaxAge: cmp.Or(c.OpenBao.CredentialMaxAge, defaultCredentialMaxAge), Logger: log,
+		MaxAge: cmp.Or(c.OpenBao.CredentialMaxAge, config.DefaultCredentialMaxAge), Logger: log,
 	})
 	return client, known, nil
 }
 
 // openAuthorities reads whose certificates name people, for commands that prove their caller
 // themselves, and gives the anchor that their acts are told to; both null without OpenBao.
-func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identity.AuthoritySource, gateway.Anchor, func(), error) {
-	if !c.OpenBao.configured() {
+func openAuthorities(ctx context.Context, c *config.Config, log *slog.Logger) (identity.AuthoritySource, gateway.Anchor, func(), error) {
+	if !c.OpenBao.Configured() {
 		return nil, nil, func() {}, nil
 	}
-	conf, err := c.vaultConfig(log)
+	conf, err := c.VaultConfig(log)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	client, known, err := c.openOpenBao(ctx, conf, log)
+	client, known, err := openOpenBao(ctx, c, conf, log)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -119,31 +120,31 @@ func (c *Config) openAuthorities(ctx context.Context, log *slog.Logger) (identit
 }
 
 // fileKeys are those of development.
-func (c *Config) fileKeys(development bool, log *slog.Logger) (_ *keys, err error) {
+func fileKeys(c *config.Config, development bool, log *slog.Logger) (_ *keys, err error) {
 	if !development {
 		return nil, cli.Usage(errors.New("openbao is not configured; credentials and keys in files are for development: start with --development, or configure openbao"))
 	}
 	k := &keys{
-		credential: &upstream.FileCredential{Cert: c.path(c.Talos.Certificate), Key: c.path(c.Talos.Key), CA: c.path(c.Talos.CA), Logger: log},
+		credential: &upstream.FileCredential{Cert: c.Path(c.Talos.Certificate), Key: c.Path(c.Talos.Key), CA: c.Path(c.Talos.CA), Logger: log},
 		close:      func() {},
 	}
 	if c.Digest.Scheme == facts.SchemePlain {
-		c.warnOfPlain(log)
+		warnOfPlain(c, log)
 		k.digester, err = facts.NewPlain(nil)
 	} else {
-		k.digester, err = facts.LoadDevelopmentKeys(c.path(c.Digest.KeysFile))
+		k.digester, err = facts.LoadDevelopmentKeys(c.Path(c.Digest.KeysFile))
 	}
 	if err != nil {
 		return nil, err
 	}
 	k.sealer = noSealer{}
 	if c.Seal.KeysFile != "" {
-		k.sealer, err = vault.LoadDevelopment(c.path(c.Seal.KeysFile))
+		k.sealer, err = vault.LoadDevelopment(c.Path(c.Seal.KeysFile))
 	}
 	return k, err
 }
 
-func (c *Config) warnOfPlain(log *slog.Logger) {
+func warnOfPlain(c *config.Config, log *slog.Logger) {
 	log.Warn("configuration digests are plain SHA-256: whoever can read the database can test guesses of a configuration (digest.scheme)")
 }
 

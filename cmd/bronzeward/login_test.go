@@ -16,6 +16,7 @@ import (
 	clientconfig "github.com/siderolabs/talos/pkg/machinery/client/config"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/clitest"
 	"bronzeward/fixtures/idp"
 )
 
@@ -31,12 +32,12 @@ func (w *loginWorld) talosconfigOf(t *testing.T) *clientconfig.Config {
 func TestLoginByBrowserSetsTalosctlAndBronzewardUp(t *testing.T) {
 	w := newLoginWorld(t)
 	got := w.login(t, "olga")
-	if got.code != cli.ExitOK {
-		t.Fatalf("code %d\n%s%s", got.code, got.out, got.errOut)
+	if got.Code != cli.ExitOK {
+		t.Fatalf("code %d\n%s%s", got.Code, got.Out, got.ErrOut)
 	}
-	out := strings.ReplaceAll(strings.ReplaceAll(got.out, filepath.Dir(w.config), "HOME"), w.idp.Issuer(), "ISSUER")
+	out := strings.ReplaceAll(strings.ReplaceAll(got.Out, filepath.Dir(w.config), "HOME"), w.idp.Issuer(), "ISSUER")
 	out = regexp.MustCompile(`until [-0-9]+ [:0-9]+ UTC`).ReplaceAllString(out, "until TIME")
-	want := `you are olga of ISSUER, in talos-operators, by a certificate good until TIME (for 8h) (decision ` + stubDecision + `)
+	want := `you are olga of ISSUER, in talos-operators, by a certificate good until TIME (for 8h) (decision ` + clitest.StubDecision + `)
   talosctl    context lab in HOME/talos/config
   bronzeward  HOME/config/bronzeward/client.yaml
 try: talosctl -n MACHINE version
@@ -44,8 +45,8 @@ try: talosctl -n MACHINE version
 	if out = strings.Replace(out, "(for 7h)", "(for 8h)", 1); out != want {
 		t.Errorf("it says\n%s\nwant\n%s", out, want)
 	}
-	if !strings.Contains(got.errOut, w.idp.Issuer()+"/authorize?") {
-		t.Errorf("the address is not printed:\n%s", got.errOut)
+	if !strings.Contains(got.ErrOut, w.idp.Issuer()+"/authorize?") {
+		t.Errorf("the address is not printed:\n%s", got.ErrOut)
 	}
 
 	there := w.talosconfigOf(t)
@@ -60,7 +61,7 @@ try: talosctl -n MACHINE version
 			t.Fatal(err)
 		}
 	}
-	if string(parts[0]) != readFile(t, w.ca) {
+	if string(parts[0]) != readFile(t, w.CA) {
 		t.Error("ca is not the gateway's")
 	}
 	pair, err := tls.X509KeyPair(parts[1], parts[2])
@@ -80,12 +81,12 @@ try: talosctl -n MACHINE version
 	t.Setenv("BRONZEWARD_SERVER", "")
 	t.Setenv("BRONZEWARD_SERVER_CA", "")
 	me := runProgram(t, "whoami", "-o", "json")
-	if me.code != cli.ExitOK || !strings.Contains(me.out, `"subject": "olga"`) || !strings.Contains(me.out, `"proof": "certificate"`) {
-		t.Errorf("whoami: code %d\n%s%s", me.code, me.out, me.errOut)
+	if me.Code != cli.ExitOK || !strings.Contains(me.Out, `"subject": "olga"`) || !strings.Contains(me.Out, `"proof": "certificate"`) {
+		t.Errorf("whoami: code %d\n%s%s", me.Code, me.Out, me.ErrOut)
 	}
 	// Nor does the next login need any.
-	if again := runAt(t.Context(), cli.Console{Browse: w.browserOf(t, "olga", nil)}, "login"); again.code != cli.ExitOK {
-		t.Errorf("a second login: code %d\n%s", again.code, again.errOut)
+	if again := runAt(t.Context(), cli.Console{Browse: w.browserOf(t, "olga", nil)}, "login"); again.Code != cli.ExitOK {
+		t.Errorf("a second login: code %d\n%s", again.Code, again.ErrOut)
 	}
 	if key := w.talosconfigOf(t).Contexts["lab"].Key; key == lab.Key {
 		t.Error("a second login has the first one's key")
@@ -95,12 +96,12 @@ try: talosctl -n MACHINE version
 // The CA of one issuer does not vouch for another.
 func TestTheIssuersCAIsRememberedForThatIssuerAlone(t *testing.T) {
 	w := newLoginWorld(t)
-	if got := w.login(t, "olga"); got.code != cli.ExitOK {
-		t.Fatal(got.errOut)
+	if got := w.login(t, "olga"); got.Code != cli.ExitOK {
+		t.Fatal(got.ErrOut)
 	}
 	f := newFalseIssuer(t, w)
-	if got := runAt(t.Context(), cli.Console{Browse: f.browser(t, nil)}, "login"); got.code != cli.ExitUsage || !strings.Contains(got.errOut, "signed by nobody that is trusted here") {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
+	if got := runAt(t.Context(), cli.Console{Browse: f.browser(t, nil)}, "login"); got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, "signed by nobody that is trusted here") {
+		t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 	}
 }
 
@@ -117,14 +118,14 @@ func TestTheLifetimeIsLookedAtBeforeAndAfter(t *testing.T) {
 			w := newLoginWorld(t)
 			got := w.login(t, "olga", row.args...)
 			for _, want := range row.want {
-				if got.code != cli.ExitUsage || !strings.Contains(got.errOut, want) {
-					t.Errorf("code %d, no %q in\n%s", got.code, want, got.errOut)
+				if got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, want) {
+					t.Errorf("code %d, no %q in\n%s", got.Code, want, got.ErrOut)
 				}
 			}
-			if one := len(row.want) == 1; one && strings.Contains(got.errOut, "--timeout ") && strings.Contains(got.errOut, "--lifetime ") {
-				t.Errorf("it names both:\n%s", got.errOut)
+			if one := len(row.want) == 1; one && strings.Contains(got.ErrOut, "--timeout ") && strings.Contains(got.ErrOut, "--lifetime ") {
+				t.Errorf("it names both:\n%s", got.ErrOut)
 			}
-			if n := len(w.requests()); n != 0 {
+			if n := len(w.Requests()); n != 0 {
 				t.Errorf("the gateway was asked %d times", n)
 			}
 		})
@@ -137,29 +138,29 @@ func TestTheLifetimeIsLookedAtBeforeAndAfter(t *testing.T) {
 		return nil
 	}
 	const less = "warning: you asked for a certificate for "
-	if got := w.login(t, "olga", "--lifetime", "90h"); got.code != cli.ExitOK || !strings.Contains(got.errOut, less) || !strings.Contains(got.errOut, less+"90h0m0s, and the gateway gives one for 8h\n") {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
+	if got := w.login(t, "olga", "--lifetime", "90h"); got.Code != cli.ExitOK || !strings.Contains(got.ErrOut, less) || !strings.Contains(got.ErrOut, less+"90h0m0s, and the gateway gives one for 8h\n") {
+		t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 	}
-	if got := w.login(t, "olga", "--lifetime", "4h"); got.code != cli.ExitOK || strings.Contains(got.errOut, less) {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
+	if got := w.login(t, "olga", "--lifetime", "4h"); got.Code != cli.ExitOK || strings.Contains(got.ErrOut, less) {
+		t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 	}
 }
 
 func TestTheKeyDoesNotLeave(t *testing.T) {
 	w := newLoginWorld(t)
-	if got := w.login(t, "olga"); got.code != cli.ExitOK {
-		t.Fatalf("code %d\n%s", got.code, got.errOut)
+	if got := w.login(t, "olga"); got.Code != cli.ExitOK {
+		t.Fatalf("code %d\n%s", got.Code, got.ErrOut)
 	}
 	key, err := base64.StdEncoding.DecodeString(w.talosconfigOf(t).Contexts["lab"].Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range w.requests() {
-		if strings.Contains(r.body, "PRIVATE") || strings.Contains(r.body, strings.Split(string(key), "\n")[1]) {
-			t.Errorf("%s %s holds a private key", r.method, r.path)
+	for _, r := range w.Requests() {
+		if strings.Contains(r.Body, "PRIVATE") || strings.Contains(r.Body, strings.Split(string(key), "\n")[1]) {
+			t.Errorf("%s %s holds a private key", r.Method, r.Path)
 		}
-		if signed := r.header.Get("Authorization") != ""; signed != (r.path == "/certificates") {
-			t.Errorf("%s %s: a token is shown: %v", r.method, r.path, signed)
+		if signed := r.Header.Get("Authorization") != ""; signed != (r.Path == "/certificates") {
+			t.Errorf("%s %s: a token is shown: %v", r.Method, r.Path, signed)
 		}
 	}
 }
@@ -168,18 +169,18 @@ func TestLoginInJSONHoldsNoSecret(t *testing.T) {
 	w := newLoginWorld(t)
 	got := w.login(t, "olga", "-o", "json", "--lifetime", "90m")
 	var v loginView
-	if err := json.Unmarshal([]byte(got.out), &v); err != nil || got.code != cli.ExitOK {
-		t.Fatalf("code %d, %v\n%s%s", got.code, err, got.out, got.errOut)
+	if err := json.Unmarshal([]byte(got.Out), &v); err != nil || got.Code != cli.ExitOK {
+		t.Fatalf("code %d, %v\n%s%s", got.Code, err, got.Out, got.ErrOut)
 	}
-	if v.Server != w.URL || v.Proof != "certificate" || v.Identity.Subject != "olga" || v.Serial != "5eed" || v.Decision != stubDecision || v.CurrentContext != "lab" || v.ClientFile == "" {
+	if v.Server != w.URL || v.Proof != "certificate" || v.Identity.Subject != "olga" || v.Serial != "5eed" || v.Decision != clitest.StubDecision || v.CurrentContext != "lab" || v.ClientFile == "" {
 		t.Errorf("it says %+v", v)
 	}
-	if seen := w.requests(); !strings.Contains(seen[len(seen)-1].body, `"lifetime_seconds":5400`) {
-		t.Errorf("the lifetime is not asked for: %s", seen[len(seen)-1].body)
+	if seen := w.Requests(); !strings.Contains(seen[len(seen)-1].Body, `"lifetime_seconds":5400`) {
+		t.Errorf("the lifetime is not asked for: %s", seen[len(seen)-1].Body)
 	}
 	key := strings.Split(readFile(t, v.File), "-----BEGIN PRIVATE KEY-----\n")[1][:40]
-	if strings.Contains(got.out+got.errOut, key) || strings.Contains(got.out+got.errOut, "eyJ") {
-		t.Errorf("a secret is printed:\n%s%s", got.out, got.errOut)
+	if strings.Contains(got.Out+got.ErrOut, key) || strings.Contains(got.Out+got.ErrOut, "eyJ") {
+		t.Errorf("a secret is printed:\n%s%s", got.Out, got.ErrOut)
 	}
 }
 
@@ -237,8 +238,8 @@ func TestLoginWithATokenOneHas(t *testing.T) {
 				t.Setenv("BRONZEWARD_TOKEN", token)
 			}
 			got := runAt(t.Context(), at, args...)
-			if got.code != cli.ExitOK || !strings.Contains(got.out, "you are bot-ci of ") || !strings.Contains(got.out, "by a token good until ") || strings.Contains(got.out+got.errOut, token) {
-				t.Fatalf("code %d\n%s%s", got.code, got.out, got.errOut)
+			if got.Code != cli.ExitOK || !strings.Contains(got.Out, "you are bot-ci of ") || !strings.Contains(got.Out, "by a token good until ") || strings.Contains(got.Out+got.ErrOut, token) {
+				t.Fatalf("code %d\n%s%s", got.Code, got.Out, got.ErrOut)
 			}
 			lab := w.talosconfigOf(t).Contexts["lab"]
 			if lab.Auth.Basic == nil || lab.Auth.Basic.Password != token || lab.Auth.Basic.Username != "bot-ci" || lab.Crt != "" || lab.Key != "" {
@@ -248,12 +249,12 @@ func TestLoginWithATokenOneHas(t *testing.T) {
 			if client := readFile(t, filepath.Join(w.config, "bronzeward", "client.yaml")); !strings.Contains(client, "token_file: "+kept) {
 				t.Errorf("the client file is\n%s", client)
 			}
-			if me := runProgram(t, "whoami"); me.code != cli.ExitOK || !strings.Contains(me.out, "bot-ci") {
-				t.Errorf("whoami: code %d\n%s", me.code, me.errOut)
+			if me := runProgram(t, "whoami"); me.Code != cli.ExitOK || !strings.Contains(me.Out, "bot-ci") {
+				t.Errorf("whoami: code %d\n%s", me.Code, me.ErrOut)
 			}
 			// A certificate takes its place, and nothing of it stays.
-			if got := w.login(t, "olga"); got.code != cli.ExitOK {
-				t.Fatalf("code %d\n%s", got.code, got.errOut)
+			if got := w.login(t, "olga"); got.Code != cli.ExitOK {
+				t.Fatalf("code %d\n%s", got.Code, got.ErrOut)
 			}
 			for _, file := range []string{w.talosconfig, filepath.Join(w.config, "bronzeward", "client.yaml"), filepath.Join(w.state, "bronzeward", "lock")} {
 				if text := readFile(t, file); strings.Contains(text, token) || strings.Contains(text, "token_file") {
@@ -269,8 +270,8 @@ func TestEachClusterHasAContextAndTheCurrentOneStays(t *testing.T) {
 	w.offers = func(o *loginOffer) { o.Clusters = []string{"lab", "shop"} }
 	writeFile(t, w.talosconfig, "# mine\ncontext: home\ncontexts:\n    home: # do not touch\n        endpoints: [10.0.0.1]\n        future: {a: 1}\n        crt: aG9tZQ==\n")
 	got := w.login(t, "olga")
-	if got.code != cli.ExitOK || !strings.Contains(got.out, "contexts lab, shop in ") || !strings.Contains(got.out, "the current one stays home") || !strings.Contains(got.out, "try: talosctl --context lab -n MACHINE version") {
-		t.Fatalf("code %d\n%s%s", got.code, got.out, got.errOut)
+	if got.Code != cli.ExitOK || !strings.Contains(got.Out, "contexts lab, shop in ") || !strings.Contains(got.Out, "the current one stays home") || !strings.Contains(got.Out, "try: talosctl --context lab -n MACHINE version") {
+		t.Fatalf("code %d\n%s%s", got.Code, got.Out, got.ErrOut)
 	}
 	text := readFile(t, w.talosconfig)
 	if !strings.HasPrefix(text, "# mine\ncontext: home\ncontexts:\n    home: # do not touch\n        endpoints: [10.0.0.1]\n        future: {a: 1}\n        crt: aG9tZQ==\n    lab:\n") {
@@ -281,14 +282,14 @@ func TestEachClusterHasAContextAndTheCurrentOneStays(t *testing.T) {
 			t.Errorf("context %s: %+v", name, c)
 		}
 	}
-	if got := w.login(t, "olga", "--cluster", "shop", "--context", "x", "--set-current"); got.code != cli.ExitOK || w.talosconfigOf(t).Context != "x" || w.talosconfigOf(t).Contexts["x"].Cluster != "shop" {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
+	if got := w.login(t, "olga", "--cluster", "shop", "--context", "x", "--set-current"); got.Code != cli.ExitOK || w.talosconfigOf(t).Context != "x" || w.talosconfigOf(t).Contexts["x"].Cluster != "shop" {
+		t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 	}
 	for want, args := range map[string][]string{
 		"--context names one context": {"--context", "x"}, `has no cluster "moon"`: {"--cluster", "moon"}, `is not HOST or HOST:PORT`: {"--endpoint", "a:b:c"},
 	} {
-		if got := w.login(t, "olga", args...); got.code != cli.ExitUsage || !strings.Contains(got.errOut, want) {
-			t.Errorf("%v: code %d, want %q\n%s", args, got.code, want, got.errOut)
+		if got := w.login(t, "olga", args...); got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, want) {
+			t.Errorf("%v: code %d, want %q\n%s", args, got.Code, want, got.ErrOut)
 		}
 	}
 }
@@ -298,12 +299,12 @@ func TestTheBrowserComesBackWhereTheIssuerKnowsIt(t *testing.T) {
 	var redirect string
 	at := cli.Console{Browse: w.browserOf(t, "olga", func(back *url.URL) { redirect = back.Scheme + "://" + back.Hostname() + back.Path })}
 	got := runAt(t.Context(), at, "login", "--issuer-ca", w.issuerCA, "--redirect-uri", "http://127.0.0.1/callback")
-	if got.code != cli.ExitOK || redirect != "http://127.0.0.1/callback" {
-		t.Errorf("code %d, back to %s\n%s", got.code, redirect, got.errOut)
+	if got.Code != cli.ExitOK || redirect != "http://127.0.0.1/callback" {
+		t.Errorf("code %d, back to %s\n%s", got.Code, redirect, got.ErrOut)
 	}
 	for _, bad := range []string{"https://127.0.0.1/x", "http://evil.example/x", "http://127.0.0.1/x?y", "http://me@127.0.0.1/x", "http://10.0.0.1/"} {
-		if got := w.login(t, "olga", "--redirect-uri", bad); got.code != cli.ExitUsage || !strings.Contains(got.errOut, "--redirect-uri") {
-			t.Errorf("%s: code %d\n%s", bad, got.code, got.errOut)
+		if got := w.login(t, "olga", "--redirect-uri", bad); got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, "--redirect-uri") {
+			t.Errorf("%s: code %d\n%s", bad, got.Code, got.ErrOut)
 		}
 	}
 }
@@ -319,10 +320,10 @@ func TestWhoamiNamesTheTokensOwnEnd(t *testing.T) {
 	w.skew = time.Minute
 	taken := said.ends.Add(w.skew)
 	in, me := runProgram(t, "login", "--jwt", token), runProgram(t, "whoami")
-	if want := "good until " + cli.Stamp(&said.ends); in.code != cli.ExitOK || !strings.Contains(in.out, want) {
-		t.Errorf("login: code %d, no %q in\n%s%s", in.code, want, in.out, in.errOut)
+	if want := "good until " + cli.Stamp(&said.ends); in.Code != cli.ExitOK || !strings.Contains(in.Out, want) {
+		t.Errorf("login: code %d, no %q in\n%s%s", in.Code, want, in.Out, in.ErrOut)
 	}
-	if want := cli.Stamp(&said.ends) + "; the gateway takes it until " + cli.Stamp(&taken); me.code != cli.ExitOK || !strings.Contains(me.out, want) {
-		t.Errorf("whoami: code %d, no %q in\n%s%s", me.code, want, me.out, me.errOut)
+	if want := cli.Stamp(&said.ends) + "; the gateway takes it until " + cli.Stamp(&taken); me.Code != cli.ExitOK || !strings.Contains(me.Out, want) {
+		t.Errorf("whoami: code %d, no %q in\n%s%s", me.Code, want, me.Out, me.ErrOut)
 	}
 }

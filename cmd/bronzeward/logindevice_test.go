@@ -9,6 +9,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/clitest"
 )
 
 func TestALostAnswerIsAskedForAgain(t *testing.T) {
@@ -20,11 +21,11 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 			http.Error(rw, "away", http.StatusBadGateway)
 			return
 		}
-		gives(http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "opaque", "id_token": f.mint()})(rw, r)
+		clitest.Gives(http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "opaque", "id_token": f.mint()})(rw, r)
 	}
 	got := runAt(t.Context(), cli.Console{}, "login", "--device", "--issuer-ca", f.ca)
-	if got.code != cli.ExitOK || asked.Load() != 2 || !strings.Contains(got.errOut, "ABCD-EFGH") {
-		t.Errorf("code %d after %d questions\n%s", got.code, asked.Load(), got.errOut)
+	if got.Code != cli.ExitOK || asked.Load() != 2 || !strings.Contains(got.ErrOut, "ABCD-EFGH") {
+		t.Errorf("code %d after %d questions\n%s", got.Code, asked.Load(), got.ErrOut)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/clitest"
 	"bronzeward/fixtures/gatewaypki"
 	"bronzeward/fixtures/idp"
 )
@@ -74,14 +75,14 @@ func TestAnAnswerThatIsNotTheIssuersIsNotTaken(t *testing.T) {
 				f.doc["issuer"] = f.URL + "/"
 			}
 			got := runAt(t.Context(), cli.Console{Browse: f.browser(t, row.back)}, "login", "--issuer-ca", f.ca)
-			if got.code != row.code || !strings.Contains(got.errOut, row.want) {
-				t.Errorf("code %d, want %d and %q:\n%s%s", got.code, row.code, row.want, got.out, got.errOut)
+			if got.Code != row.code || !strings.Contains(got.ErrOut, row.want) {
+				t.Errorf("code %d, want %d and %q:\n%s%s", got.Code, row.code, row.want, got.Out, got.ErrOut)
 			}
 			if row.code != cli.ExitOK {
 				w.nothingWritten(t)
-				for _, r := range w.requests() {
-					if r.path != "/login" {
-						t.Errorf("the gateway was asked for %s", r.path)
+				for _, r := range w.Requests() {
+					if r.Path != "/login" {
+						t.Errorf("the gateway was asked for %s", r.Path)
 					}
 				}
 			}
@@ -137,8 +138,8 @@ func TestACertificateThatIsNotOnesOwnIsNotTaken(t *testing.T) {
 			w := newLoginWorld(t)
 			w.signs, w.gives = row.signs, row.gives
 			got := w.login(t, "olga")
-			if got.code != cli.ExitDenied || !strings.Contains(got.errOut, row.want) || !strings.Contains(got.errOut, "nothing was written") {
-				t.Errorf("code %d, want %d and %q:\n%s", got.code, cli.ExitDenied, row.want, got.errOut)
+			if got.Code != cli.ExitDenied || !strings.Contains(got.ErrOut, row.want) || !strings.Contains(got.ErrOut, "nothing was written") {
+				t.Errorf("code %d, want %d and %q:\n%s", got.Code, cli.ExitDenied, row.want, got.ErrOut)
 			}
 			w.nothingWritten(t)
 		})
@@ -152,8 +153,8 @@ func TestAnIssuerThatCannotBeAskedIsSaidWithWhatToDo(t *testing.T) {
 		code int
 		want []string
 	}{
-		"another CA":      {func(_ *testing.T, w *loginWorld) { w.issuerCA = w.ca }, nil, cli.ExitUsage, []string{"the certificate of the issuer https://127.0.0.1", "signed by nobody that is trusted here", "--issuer-ca FILE"}},
-		"a CA that isn't": {func(_ *testing.T, w *loginWorld) { w.issuerCA = w.key }, nil, cli.ExitUsage, []string{"--issuer-ca", "holds no PEM certificate"}},
+		"another CA":      {func(_ *testing.T, w *loginWorld) { w.issuerCA = w.CA }, nil, cli.ExitUsage, []string{"the certificate of the issuer https://127.0.0.1", "signed by nobody that is trusted here", "--issuer-ca FILE"}},
+		"a CA that isn't": {func(_ *testing.T, w *loginWorld) { w.issuerCA = w.Key }, nil, cli.ExitUsage, []string{"--issuer-ca", "holds no PEM certificate"}},
 		"no CA file":      {func(_ *testing.T, w *loginWorld) { w.issuerCA = "/nosuch" }, nil, cli.ExitUsage, []string{"--issuer-ca", "/nosuch"}},
 		"closes":          {outage(idp.OutageRefuse), nil, cli.ExitUnavailable, []string{"asking the issuer https://127.0.0.1"}},
 		"in trouble":      {outage(idp.OutageError), nil, cli.ExitUnavailable, []string{`answered "503 Service Unavailable"`, "try again later"}},
@@ -161,7 +162,7 @@ func TestAnIssuerThatCannotBeAskedIsSaidWithWhatToDo(t *testing.T) {
 		"gone":            {func(t *testing.T, w *loginWorld) { _ = w.idp.Close() }, nil, cli.ExitUnavailable, []string{"nothing listens at the issuer https://127.0.0.1", "--issuer"}},
 		"over http":       {nil, []string{"--issuer", "http://127.0.0.1:1", "--client-id", "x"}, cli.ExitUsage, []string{"asked over TLS only (--issuer)"}},
 		"not an issuer": {func(_ *testing.T, w *loginWorld) {
-			w.issuerCA = w.ca
+			w.issuerCA = w.CA
 			w.offers = func(o *loginOffer) { o.Issuers[0].Issuer = w.URL }
 		}, nil, cli.ExitFailed, []string{`answered "404 Not Found", and not as an OpenID Connect issuer does`}},
 		"none": {func(_ *testing.T, w *loginWorld) { w.offers = func(o *loginOffer) { o.Issuers = nil } }, nil, cli.ExitUsage, []string{"names no issuer to log in at", "--client-id"}},
@@ -185,8 +186,8 @@ func TestAnIssuerThatCannotBeAskedIsSaidWithWhatToDo(t *testing.T) {
 			}
 			got := runAt(t.Context(), cli.Console{}, append([]string{"login", "--issuer-ca", w.issuerCA}, row.args...)...)
 			for _, want := range row.want {
-				if got.code != row.code || !strings.Contains(got.errOut, want) {
-					t.Errorf("code %d, want %d and %q:\n%s", got.code, row.code, want, got.errOut)
+				if got.Code != row.code || !strings.Contains(got.ErrOut, want) {
+					t.Errorf("code %d, want %d and %q:\n%s", got.Code, row.code, want, got.ErrOut)
 				}
 			}
 			w.nothingWritten(t)
@@ -217,12 +218,12 @@ func TestAnEndlessAnswerIsCutOff(t *testing.T) {
 	f := newFalseIssuer(t, w)
 	f.token = endless
 	got := runAt(t.Context(), cli.Console{Browse: f.browser(t, nil)}, "login", "--issuer-ca", f.ca)
-	if got.code != cli.ExitFailed || !strings.Contains(got.errOut, "with more than 1048576 bytes") {
-		t.Errorf("the token: code %d\n%s", got.code, got.errOut)
+	if got.Code != cli.ExitFailed || !strings.Contains(got.ErrOut, "with more than 1048576 bytes") {
+		t.Errorf("the token: code %d\n%s", got.Code, got.ErrOut)
 	}
 	f.doc["x"] = strings.Repeat("a", 2<<20)
-	if got := runAt(t.Context(), cli.Console{}, "login", "--issuer-ca", f.ca); got.code != cli.ExitFailed || !strings.Contains(got.errOut, "with more than 1048576 bytes") {
-		t.Errorf("its configuration: code %d\n%s", got.code, got.errOut)
+	if got := runAt(t.Context(), cli.Console{}, "login", "--issuer-ca", f.ca); got.Code != cli.ExitFailed || !strings.Contains(got.ErrOut, "with more than 1048576 bytes") {
+		t.Errorf("its configuration: code %d\n%s", got.Code, got.ErrOut)
 	}
 	w.nothingWritten(t)
 }
@@ -235,17 +236,17 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 		http.Redirect(rw, r, w.URL+"/stolen", http.StatusTemporaryRedirect)
 	}
 	got := runAt(t.Context(), cli.Console{Browse: f.browser(t, nil)}, "login", "--issuer-ca", f.ca)
-	if got.code != cli.ExitUnavailable || !strings.Contains(got.errOut, "307 Temporary Redirect") {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
+	if got.Code != cli.ExitUnavailable || !strings.Contains(got.ErrOut, "307 Temporary Redirect") {
+		t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 	}
 	f.token = nil
 	w.offers = func(o *loginOffer) { o.Issuers[0].Issuer = f.URL + "/elsewhere" }
-	if got := runAt(t.Context(), cli.Console{}, "login", "--issuer-ca", f.ca); got.code != cli.ExitFailed {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
+	if got := runAt(t.Context(), cli.Console{}, "login", "--issuer-ca", f.ca); got.Code != cli.ExitFailed {
+		t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 	}
-	for _, r := range w.requests() {
-		if r.path != "/login" {
-			t.Errorf("%s was asked for", r.path)
+	for _, r := range w.Requests() {
+		if r.Path != "/login" {
+			t.Errorf("%s was asked for", r.Path)
 		}
 	}
 }
@@ -257,22 +258,22 @@ func TestAGatewayThatRefusesSaysWhy(t *testing.T) {
 		code    int
 		want    []string
 	}{
-		"the law":     {"POST /certificates", refuses(http.StatusForbidden, "BW-IDENTITY-001", "this identity has been revoked", ""), cli.ExitDenied, []string{"DENIED BW-IDENTITY-001: this identity has been revoked (decision " + stubDecision + ")"}},
-		"the token":   {"POST /certificates", refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "the token is not good yet", ""), cli.ExitDenied, []string{"the token is not good yet", "you showed the token that this login got from https://127.0.0.1"}},
-		"a lifetime":  {"POST /certificates", refuses(http.StatusBadRequest, "BW-HTTP-400", "lifetime_seconds is above 28800", "ask for less"), cli.ExitUsage, []string{"lifetime_seconds is above 28800", "ask for less"}},
-		"away":        {"POST /certificates", refuses(http.StatusServiceUnavailable, "BW-VAULT-001", "OpenBao is sealed", ""), cli.ExitUnavailable, []string{"OpenBao is sealed"}},
-		"no login":    {"GET /login", refuses(http.StatusNotFound, "BW-HTTP-404", "no such path", ""), cli.ExitFailed, []string{"gives nobody a certificate (BW-HTTP-404)", "--jwt FILE"}},
-		"not one":     {"GET /login", gives(http.StatusOK, "hello"), cli.ExitFailed, []string{"reading what 127.0.0.1"}},
-		"bad names":   {"GET /login", gives(http.StatusOK, loginOffer{Clusters: []string{"a\nb"}}), cli.ExitFailed, []string{"is malformed"}},
-		"bad address": {"GET /login", gives(http.StatusOK, loginOffer{TalosEndpoints: []string{"a:b"}}), cli.ExitFailed, []string{"is malformed"}},
+		"the law":     {"POST /certificates", clitest.Refuses(http.StatusForbidden, "BW-IDENTITY-001", "this identity has been revoked", ""), cli.ExitDenied, []string{"DENIED BW-IDENTITY-001: this identity has been revoked (decision " + clitest.StubDecision + ")"}},
+		"the token":   {"POST /certificates", clitest.Refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "the token is not good yet", ""), cli.ExitDenied, []string{"the token is not good yet", "you showed the token that this login got from https://127.0.0.1"}},
+		"a lifetime":  {"POST /certificates", clitest.Refuses(http.StatusBadRequest, "BW-HTTP-400", "lifetime_seconds is above 28800", "ask for less"), cli.ExitUsage, []string{"lifetime_seconds is above 28800", "ask for less"}},
+		"away":        {"POST /certificates", clitest.Refuses(http.StatusServiceUnavailable, "BW-VAULT-001", "OpenBao is sealed", ""), cli.ExitUnavailable, []string{"OpenBao is sealed"}},
+		"no login":    {"GET /login", clitest.Refuses(http.StatusNotFound, "BW-HTTP-404", "no such path", ""), cli.ExitFailed, []string{"gives nobody a certificate (BW-HTTP-404)", "--jwt FILE"}},
+		"not one":     {"GET /login", clitest.Gives(http.StatusOK, "hello"), cli.ExitFailed, []string{"reading what 127.0.0.1"}},
+		"bad names":   {"GET /login", clitest.Gives(http.StatusOK, loginOffer{Clusters: []string{"a\nb"}}), cli.ExitFailed, []string{"is malformed"}},
+		"bad address": {"GET /login", clitest.Gives(http.StatusOK, loginOffer{TalosEndpoints: []string{"a:b"}}), cli.ExitFailed, []string{"is malformed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newLoginWorld(t)
 			w.replace(t, row.pattern, row.answer)
 			got := w.login(t, "olga")
 			for _, want := range row.want {
-				if got.code != row.code || !strings.Contains(got.errOut, want) {
-					t.Errorf("code %d, want %d and %q:\n%s", got.code, row.code, want, got.errOut)
+				if got.Code != row.code || !strings.Contains(got.ErrOut, want) {
+					t.Errorf("code %d, want %d and %q:\n%s", got.Code, row.code, want, got.ErrOut)
 				}
 			}
 			w.nothingWritten(t)
@@ -283,12 +284,12 @@ func TestAGatewayThatRefusesSaysWhy(t *testing.T) {
 // replace answers one route otherwise, the others as before.
 func (w *loginWorld) replace(t *testing.T, pattern string, answer http.HandlerFunc) {
 	t.Helper()
-	w.mux = http.NewServeMux()
+	w.Mux = http.NewServeMux()
 	for p, h := range map[string]http.HandlerFunc{"GET /login": w.offer, "POST /certificates": w.issue, "GET /whoami": w.whoami} {
 		if p == pattern {
 			h = answer
 		}
-		w.on(p, h)
+		w.On(p, h)
 	}
 }
 
@@ -301,28 +302,28 @@ func TestClocksThatDisagreeAreSaid(t *testing.T) {
 		}
 	}
 	past := time.Now().Add(-10*time.Minute - 30*time.Second) // half a minute for the test to run
-	w.replace(t, "POST /certificates", at(past, refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "the token is not valid yet", "")))
-	if got := w.login(t, "olga"); got.code != cli.ExitDenied || !strings.Contains(got.errOut, "the issuer's clock is 10m ahead of the gateway's") {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
+	w.replace(t, "POST /certificates", at(past, clitest.Refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "the token is not valid yet", "")))
+	if got := w.login(t, "olga"); got.Code != cli.ExitDenied || !strings.Contains(got.ErrOut, "the issuer's clock is 10m ahead of the gateway's") {
+		t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 	}
-	w.replace(t, "GET /login", at(past, gives(http.StatusOK, loginOffer{Issuers: []loginIssuer{{Issuer: w.idp.Issuer(), ClientID: "bronzeward"}}})))
-	if got := w.login(t, "olga"); got.code != cli.ExitOK || !strings.Contains(got.errOut, "warning: your clock is 10m ahead of the gateway's") {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
+	w.replace(t, "GET /login", at(past, clitest.Gives(http.StatusOK, loginOffer{Issuers: []loginIssuer{{Issuer: w.idp.Issuer(), ClientID: "bronzeward"}}})))
+	if got := w.login(t, "olga"); got.Code != cli.ExitOK || !strings.Contains(got.ErrOut, "warning: your clock is 10m ahead of the gateway's") {
+		t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 	}
 	token, err := w.idp.Token("olga", idp.With(idp.Expired))
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := writeFile(t, filepath.Join(t.TempDir(), "token"), token)
-	if got := runProgram(t, "login", "--jwt", file); got.code != cli.ExitDenied || !strings.Contains(got.errOut, "ended 49m ago") || strings.Contains(got.errOut, token) {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
+	if got := runProgram(t, "login", "--jwt", file); got.Code != cli.ExitDenied || !strings.Contains(got.ErrOut, "ended 49m ago") || strings.Contains(got.ErrOut, token) {
+		t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 	}
 }
 
 func TestATokenWithoutGroupsIsWarnedOf(t *testing.T) {
 	w := newLoginWorld(t)
-	if got := w.login(t, "mallory"); got.code != cli.ExitOK || !strings.Contains(got.errOut, "warning: your token names no group") || !strings.Contains(got.out, "in no group") {
-		t.Errorf("code %d\n%s%s", got.code, got.out, got.errOut)
+	if got := w.login(t, "mallory"); got.Code != cli.ExitOK || !strings.Contains(got.ErrOut, "warning: your token names no group") || !strings.Contains(got.Out, "in no group") {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.ErrOut)
 	}
 }
 
@@ -330,8 +331,8 @@ func TestWhatIsNoTokenIsNotWritten(t *testing.T) {
 	w := newLoginWorld(t)
 	for name, content := range map[string]string{"empty": "", "opaque": "s3cr3t", "two lines": "a.b.c\nd.e.f", "not base64": "a.b!.c", "huge": strings.Repeat("a", 1<<20)} {
 		got := runProgram(t, "login", "--jwt", writeFile(t, filepath.Join(t.TempDir(), "token"), content))
-		if got.code != cli.ExitUsage || !strings.Contains(got.errOut, "is no token") || content != "" && strings.Contains(got.errOut, content) {
-			t.Errorf("%s: code %d\n%s", name, got.code, got.errOut)
+		if got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, "is no token") || content != "" && strings.Contains(got.ErrOut, content) {
+			t.Errorf("%s: code %d\n%s", name, got.Code, got.ErrOut)
 		}
 	}
 	w.nothingWritten(t)
@@ -404,8 +405,8 @@ func TestTheListenerIsForOneAnswer(t *testing.T) {
 		}()
 		return nil
 	}
-	if got := runAt(t.Context(), cli.Console{Browse: browse}, "login", "--issuer-ca", w.issuerCA); got.code != cli.ExitOK {
-		t.Fatalf("code %d\n%s", got.code, got.errOut)
+	if got := runAt(t.Context(), cli.Console{Browse: browse}, "login", "--issuer-ca", w.issuerCA); got.Code != cli.ExitOK {
+		t.Fatalf("code %d\n%s", got.Code, got.ErrOut)
 	}
 	if got := <-pages + <-pages + <-pages; got != "404 Not Found404 Not Found405 Method Not Allowed" {
 		t.Errorf("it answers %s", got)

@@ -74,8 +74,8 @@ func TestTheRealTalosctlUsesWhatLoginWrote(t *testing.T) {
 		return string(out)
 	}
 	writeFile(t, w.talosconfig, "context: home\ncontexts:\n    home:\n        endpoints: [10.0.0.1]\n        future: 1\n")
-	if got := w.login(t, "olga"); got.code != cli.ExitOK {
-		t.Fatalf("code %d\n%s", got.code, got.errOut)
+	if got := w.login(t, "olga"); got.Code != cli.ExitOK {
+		t.Fatalf("code %d\n%s", got.Code, got.ErrOut)
 	}
 	list := ctl("config", "contexts")
 	for _, want := range []string{"home", "lab", "shop", address, "10.0.0.1"} {
@@ -100,8 +100,8 @@ func TestTheRealTalosctlUsesWhatLoginWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := writeFile(t, filepath.Join(t.TempDir(), "token"), token)
-	if got := runProgram(t, "login", "--jwt", file, "--set-current"); got.code != cli.ExitOK {
-		t.Fatalf("code %d\n%s", got.code, got.errOut)
+	if got := runProgram(t, "login", "--jwt", file, "--set-current"); got.Code != cli.ExitOK {
+		t.Fatalf("code %d\n%s", got.Code, got.ErrOut)
 	}
 	out = ctl("-n", "worker-1", "version")
 	want := callSeen{authorization: "Basic " + base64.StdEncoding.EncodeToString([]byte("bot-ci:"+token)), cluster: "lab", node: "worker-1"}
@@ -113,11 +113,11 @@ func TestTheRealTalosctlUsesWhatLoginWrote(t *testing.T) {
 	if out := ctl("config", "context", "shop"); !strings.Contains(readFile(t, w.talosconfig), "context: shop") {
 		t.Fatalf("talosctl config context: %s", out)
 	}
-	if got := w.login(t, "olga"); got.code != cli.ExitOK || !strings.Contains(got.out, "the current one stays shop") {
-		t.Errorf("code %d\n%s%s", got.code, got.out, got.errOut)
+	if got := w.login(t, "olga"); got.Code != cli.ExitOK || !strings.Contains(got.Out, "the current one stays shop") {
+		t.Errorf("code %d\n%s%s", got.Code, got.Out, got.ErrOut)
 	}
-	if got := runProgram(t, "logout"); got.code != cli.ExitOK {
-		t.Errorf("code %d\n%s", got.code, got.errOut)
+	if got := runProgram(t, "logout"); got.Code != cli.ExitOK {
+		t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 	}
 	if list := ctl("config", "contexts"); strings.Contains(list, "lab") || strings.Contains(list, "shop") || !strings.Contains(list, "home") {
 		t.Errorf("after logout:\n%s", list)

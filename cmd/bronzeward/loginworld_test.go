@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/clitest"
 	"bronzeward/fixtures/gatewaypki"
 	"bronzeward/fixtures/idp"
 	"bronzeward/gateway/httpapi/api"
@@ -30,7 +31,7 @@ import (
 
 // loginWorld is a gateway to log in at, an issuer, and a person's empty home.
 type loginWorld struct {
-	*stub
+	*clitest.Stub
 	idp *idp.Server
 	// issuerCA vouches for the issuer; talosconfig, config and state are the person's.
 	issuerCA, talosconfig, config, state string
@@ -47,7 +48,7 @@ type loginWorld struct {
 
 func newLoginWorld(t *testing.T) *loginWorld {
 	t.Helper()
-	w := &loginWorld{stub: newStub(t)}
+	w := &loginWorld{Stub: clitest.NewStub(t)}
 	t.Setenv("BRONZEWARD_CERTIFICATE", "")
 	t.Setenv("BRONZEWARD_KEY", "")
 	home := t.TempDir()
@@ -65,9 +66,9 @@ func newLoginWorld(t *testing.T) *loginWorld {
 		}
 	})
 	w.issuerCA = writeFile(t, filepath.Join(home, "issuer-ca.crt"), string(w.idp.CAPEM()))
-	w.on("GET /login", w.offer)
-	w.on("POST /certificates", w.issue)
-	w.on("GET /whoami", w.whoami)
+	w.On("GET /login", w.offer)
+	w.On("POST /certificates", w.issue)
+	w.On("GET /whoami", w.whoami)
 	return w
 }
 
@@ -105,7 +106,7 @@ func (w *loginWorld) offer(rw http.ResponseWriter, r *http.Request) {
 		w.offers(&o)
 	}
 	onTime(rw)
-	gives(http.StatusOK, o)(rw, r)
+	clitest.Gives(http.StatusOK, o)(rw, r)
 }
 
 // issue signs a certificate for the request's key, named as its token says.
@@ -116,18 +117,18 @@ func (w *loginWorld) issue(rw http.ResponseWriter, r *http.Request) {
 	err := json.NewDecoder(r.Body).Decode(&body)
 	block, _ := pem.Decode([]byte(body.CSR))
 	if err != nil || block == nil || r.Header.Get("Content-Type") != "application/json" {
-		refuses(http.StatusBadRequest, "BW-HTTP-400", "not a request for a certificate", "")(rw, r)
+		clitest.Refuses(http.StatusBadRequest, "BW-HTTP-400", "not a request for a certificate", "")(rw, r)
 		return
 	}
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil || csr.CheckSignature() != nil {
-		refuses(http.StatusBadRequest, "BW-HTTP-400", "the request is not signed by its key", "")(rw, r)
+		clitest.Refuses(http.StatusBadRequest, "BW-HTTP-400", "the request is not signed by its key", "")(rw, r)
 		return
 	}
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	said, groups, err := readClaims(token)
 	if err != nil {
-		refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "the token is not taken", "")(rw, r)
+		clitest.Refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "the token is not taken", "")(rw, r)
 		return
 	}
 	life := 8 * time.Hour
@@ -146,19 +147,19 @@ func (w *loginWorld) issue(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	answer := issuedCertificate{
-		Certificate: w.sign(template, key), Serial: "5eed", NotAfter: template.NotAfter, Entry: stubDecision,
+		Certificate: w.sign(template, key), Serial: "5eed", NotAfter: template.NotAfter, Entry: clitest.StubDecision,
 		Identity: loginIdentity{Issuer: said.issuer, Subject: said.subject, Kind: "human", Groups: groups},
 	}
 	if w.gives != nil {
 		w.gives(&answer)
 	}
 	onTime(rw)
-	gives(http.StatusCreated, answer)(rw, r)
+	clitest.Gives(http.StatusCreated, answer)(rw, r)
 }
 
 // sign gives the chain of a certificate, PEM.
 func (w *loginWorld) sign(template *x509.Certificate, key any) string {
-	pair, err := w.people.Pair()
+	pair, err := w.People.Pair()
 	if err != nil {
 		panic(err)
 	}
@@ -166,11 +167,11 @@ func (w *loginWorld) sign(template *x509.Certificate, key any) string {
 	if err != nil {
 		panic(err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, w.people.Cert(), key, authority.PrivateKey)
+	der, err := x509.CreateCertificate(rand.Reader, template, w.People.Cert(), key, authority.PrivateKey)
 	if err != nil {
 		panic(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})) + string(w.people.CertPEM())
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})) + string(w.People.CertPEM())
 }
 
 // whoami says who the token or the certificate is of.
@@ -178,15 +179,15 @@ func (w *loginWorld) whoami(rw http.ResponseWriter, r *http.Request) {
 	onTime(rw)
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if said, groups, err := readClaims(token); err == nil {
-		gives(http.StatusOK, api.Caller{Issuer: said.issuer, Subject: said.subject, Kind: "human", Groups: groups, Proof: "token", ProofEnds: said.ends.Add(w.skew)})(rw, r)
+		clitest.Gives(http.StatusOK, api.Caller{Issuer: said.issuer, Subject: said.subject, Kind: "human", Groups: groups, Proof: "token", ProofEnds: said.ends.Add(w.skew)})(rw, r)
 		return
 	}
-	seen := w.requests()
-	if who := seen[len(seen)-1].who; who != "" {
-		gives(http.StatusOK, api.Caller{Issuer: w.idp.Issuer(), Subject: who, Kind: "human", Groups: []string{}, Proof: "certificate"})(rw, r)
+	seen := w.Requests()
+	if who := seen[len(seen)-1].Who; who != "" {
+		clitest.Gives(http.StatusOK, api.Caller{Issuer: w.idp.Issuer(), Subject: who, Kind: "human", Groups: []string{}, Proof: "certificate"})(rw, r)
 		return
 	}
-	refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "no credential", "")(rw, r)
+	clitest.Refuses(http.StatusUnauthorized, "BW-CREDENTIAL-001", "no credential", "")(rw, r)
 }
 
 // readClaims is what a gateway would read in a token; its signature is not what is tested.
@@ -249,7 +250,7 @@ func visit(t *testing.T, address string) (int, string) {
 }
 
 // login runs login with a browser of this person's.
-func (w *loginWorld) login(t *testing.T, person string, args ...string) ran {
+func (w *loginWorld) login(t *testing.T, person string, args ...string) clitest.Ran {
 	t.Helper()
 	return runAt(t.Context(), cli.Console{Browse: w.browserOf(t, person, nil)}, append([]string{"login", "--issuer-ca", w.issuerCA}, args...)...)
 }
@@ -275,17 +276,17 @@ func newFalseIssuer(t *testing.T, w *loginWorld) *falseIssuer {
 			"device_authorization_endpoint": f.URL + "/device",
 		}
 		maps.Copy(doc, f.doc)
-		gives(http.StatusOK, doc)(rw, r)
+		clitest.Gives(http.StatusOK, doc)(rw, r)
 	})
 	mux.HandleFunc("/token", func(rw http.ResponseWriter, r *http.Request) {
 		if f.token != nil {
 			f.token(rw, r)
 			return
 		}
-		gives(http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "opaque", "id_token": f.mint()})(rw, r)
+		clitest.Gives(http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "opaque", "id_token": f.mint()})(rw, r)
 	})
 	mux.HandleFunc("/device", func(rw http.ResponseWriter, r *http.Request) {
-		gives(http.StatusOK, map[string]any{
+		clitest.Gives(http.StatusOK, map[string]any{
 			"device_code": "d", "user_code": "ABCD-EFGH", "verification_uri": f.URL + "/device", "expires_in": 300, "interval": 1,
 		})(rw, r)
 	})

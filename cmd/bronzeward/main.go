@@ -11,6 +11,7 @@ import (
 
 	"bronzeward/cmd/bronzeward/book"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/config"
 	"bronzeward/cmd/bronzeward/program"
 )
 
@@ -34,10 +35,10 @@ type commands struct {
 	Decisions book.Commands `cmd:"" group:"law" help:"Read the book: who did what to which machine, and why it was allowed." aliases:"decision"`
 	Policy    policyCmd     `cmd:"" group:"law" help:"Check, test, explain and activate the law."`
 
-	Serve   serveCmd   `cmd:"" group:"house" help:"Run the gateway."`
-	Migrate migrateCmd `cmd:"" group:"house" help:"Create or update the database schema."`
-	Config  configCmd  `cmd:"" group:"house" help:"Check the configuration file."`
-	OpenBao openBaoCmd `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
+	Serve   serveCmd        `cmd:"" group:"house" help:"Run the gateway."`
+	Migrate migrateCmd      `cmd:"" group:"house" help:"Create or update the database schema."`
+	Config  config.Commands `cmd:"" group:"house" help:"Check the configuration file."`
+	OpenBao openBaoCmd      `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
 
 	DigestKeys digestKeysCmd `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
 
@@ -76,7 +77,7 @@ func run(ctx context.Context, args []string, with cli.Console) int {
 	c := &commands{}
 	return program.Run(ctx, args, with, &c.Globals, c,
 		kong.Description("Admission control for the Talos API. Commands about changes, machines and people ask a gateway; the others read its configuration file."),
-		kong.BindTo(settings{&c.Globals}, (*book.Settings)(nil)),
+		kong.BindTo(config.Settings{Globals: &c.Globals}, (*book.Settings)(nil)),
 		kong.ExplicitGroups(groups()),
 		kong.Vars{"version": buildVersion()},
 	)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/config"
 	"bronzeward/gateway/control"
 )
 
@@ -17,7 +18,7 @@ type migrateCmd struct {
 }
 
 func (m *migrateCmd) Run(ctx context.Context, g *cli.Globals) error {
-	cfg, err := loadConfig(g.ConfigFile)
+	cfg, err := config.Load(g.ConfigFile)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/config"
 	policies "bronzeward/deploy/openbao"
 	"bronzeward/gateway/vault"
 )
@@ -31,12 +32,12 @@ type tokenFlags struct {
 }
 
 // operator is a client with the person's own token.
-func operator(g *cli.Globals, f tokenFlags) (*Config, *vault.Client, error) {
-	cfg, err := loadConfig(g.ConfigFile)
+func operator(g *cli.Globals, f tokenFlags) (*config.Config, *vault.Client, error) {
+	cfg, err := config.Load(g.ConfigFile)
 	if err != nil {
 		return nil, nil, err
 	}
-	conf, err := cfg.vaultConfig(slog.New(slog.DiscardHandler))
+	conf, err := cfg.VaultConfig(slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,7 +111,7 @@ func (s *openBaoSetupCmd) Run(ctx context.Context, g *cli.Globals) error {
 	defer client.Close()
 	setup := vault.SetupConfig{
 		Policies:      map[string]string{gatewayPolicy: policies.Gateway, operatorPolicy: policies.Operator},
-		GatewayPolicy: gatewayPolicy, AppRole: cfg.appRole(), FirstDigestKey: s.FirstDigestKey,
+		GatewayPolicy: gatewayPolicy, AppRole: cfg.AppRole(), FirstDigestKey: s.FirstDigestKey,
 	}
 	steps, err := vault.Plan(ctx, client, setup)
 	if err != nil {

@@ -65,5 +65,5 @@ func (d *openBaoDropCACmd) Run(ctx context.Context, g *cli.Globals) error {
 	if !dropped {
 		return g.Done(map[string]any{"dropped": false}, "there is no authority before the current one\n")
 	}
-	return g.Done(map[string]any{"dropped": true}, "the authority before the current one is not trusted any more, within %s\n", cfg.refresh())
+	return g.Done(map[string]any{"dropped": true}, "the authority before the current one is not trusted any more, within %s\n", cfg.OpenBaoRefresh())
 }

@@ -9,28 +9,29 @@ import (
 	"strings"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/config"
 	"bronzeward/gateway/vault"
 )
 
 // gatewayAccess looks at what the gateway's own login may do. A login whose files lie on the
 // gateway's host alone cannot be looked at from elsewhere, and is said to be unknown.
-func gatewayAccess(ctx context.Context, cfg *Config) []openBaoPart {
+func gatewayAccess(ctx context.Context, cfg *config.Config) []openBaoPart {
 	const part = "the gateway's login"
 	differs := func(err error) []openBaoPart {
 		return []openBaoPart{{part, vault.StateDiffers, err.Error()}}
 	}
-	if file := cfg.loginFile(); file != "" {
+	if file := cfg.OpenBaoLoginFile(); file != "" {
 		if _, err := os.Stat(file); err != nil {
 			return []openBaoPart{{part, vault.StateUnknown, file + " is not here; run --check where the gateway runs"}}
 		}
 	}
-	conf, err := cfg.vaultConfig(slog.New(slog.DiscardHandler))
+	conf, err := cfg.VaultConfig(slog.New(slog.DiscardHandler))
 	if err != nil {
 		return differs(err)
 	}
 	gateway, err := vault.Open(ctx, conf)
 	if err != nil {
-		return []openBaoPart{{part, vault.StateWrong, err.Error() + cfg.loginHint(err)}}
+		return []openBaoPart{{part, vault.StateWrong, err.Error() + cfg.OpenBaoLoginHint(err)}}
 	}
 	defer gateway.Close()
 	all, err := vault.CheckAccess(ctx, gateway)
@@ -58,11 +59,11 @@ func gatewayAccess(ctx context.Context, cfg *Config) []openBaoPart {
 
 // heldParts are what others than setup put into OpenBao: the Talos credentials and the anchor.
 // Nothing is looked at before the mounts and keys are there.
-func heldParts(ctx context.Context, cfg *Config, client *vault.Client, steps []vault.Step) ([]openBaoPart, error) {
+func heldParts(ctx context.Context, cfg *config.Config, client *vault.Client, steps []vault.Step) ([]openBaoPart, error) {
 	if slices.ContainsFunc(steps, func(s vault.Step) bool { return s.State == vault.StateMissing || s.State == vault.StateWrong }) {
 		return nil, nil
 	}
-	people, err := cfg.readAllCertificates(cfg.Identity.CertificateAuthorities)
+	people, err := cfg.ReadAllCertificates(cfg.Identity.CertificateAuthorities)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("reading identity.certificate_authorities: %w", err))
 	}

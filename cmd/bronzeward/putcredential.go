@@ -45,7 +45,7 @@ func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *cli.Globals) error
 	if err := p.checkCA(one); err != nil {
 		return cli.Usage(err)
 	}
-	people, err := cfg.readAllCertificates(cfg.Identity.CertificateAuthorities)
+	people, err := cfg.ReadAllCertificates(cfg.Identity.CertificateAuthorities)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("reading identity.certificate_authorities: %w", err))
 	}
@@ -60,7 +60,7 @@ func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *cli.Globals) error
 	if err != nil {
 		return err
 	}
-	return g.Done(map[string]any{"cluster": p.Cluster, "version": version}, "the Talos credential of %s is version %d; running gateways use it within %s\n", p.Cluster, version, cfg.refresh())
+	return g.Done(map[string]any{"cluster": p.Cluster, "version": version}, "the Talos credential of %s is version %d; running gateways use it within %s\n", p.Cluster, version, cfg.OpenBaoRefresh())
 }
 
 // checkCA refuses a certificate that the given CA has not signed: in most clusters the machines

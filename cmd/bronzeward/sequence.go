@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"bronzeward/audit/tree"
+	"bronzeward/cmd/bronzeward/config"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/vault"
@@ -38,7 +39,7 @@ const (
 
 // newSequencing builds it from the configuration. Without OpenBao nothing is signed, and nothing
 // outside of the database remembers the book: that is said once.
-func (c *Config) newSequencing(store *control.Store, held *keys, watch *gateway.BookTree, log *slog.Logger) (*sequencing, error) {
+func newSequencing(c *config.Config, store *control.Store, held *keys, watch *gateway.BookTree, log *slog.Logger) (*sequencing, error) {
 	s := &sequencing{watch: watch, log: log, pause: firstRestart, config: tree.Config{
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return connectSequencer(ctx, store, c.Instance) },
 		Epoch: func(ctx context.Context, conn *pgx.Conn) (installation, epoch uuid.UUID, err error) {
@@ -55,7 +56,7 @@ func (c *Config) newSequencing(store *control.Store, held *keys, watch *gateway.
 		s.config.Publish = append(s.config.Publish, tree.Publisher{Name: "anchor", Publish: contained(log, anchorPublisher{held.anchors, store}.Publish)})
 	}
 	if c.Book.CheckpointFolder != "" {
-		s.config.Publish = append(s.config.Publish, tree.Publisher{Name: "folder", Publish: contained(log, checkpointFolder{c.path(c.Book.CheckpointFolder)}.Publish)})
+		s.config.Publish = append(s.config.Publish, tree.Publisher{Name: "folder", Publish: contained(log, checkpointFolder{c.Path(c.Book.CheckpointFolder)}.Publish)})
 	}
 	return s, s.config.Validate()
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/config"
 	"bronzeward/gateway"
 	"bronzeward/gateway/facts"
 	"bronzeward/gateway/httpapi"
@@ -28,7 +29,7 @@ type serveCmd struct {
 
 // Run serves until ctx ends, then lets running applies reach their outcome.
 func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
-	cfg, err := loadConfig(g.ConfigFile)
+	cfg, err := config.Load(g.ConfigFile)
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 	if err := facts.CheckTable(facts.SupportedMinor); err != nil {
 		return fmt.Errorf("the method table does not match what Talos %s serves: %w", facts.SupportedMinor, err)
 	}
-	store, err := cfg.openStore(ctx, log)
+	store, err := openControl(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 	defer book.Close()
 	now := func() time.Time { return store.Snapshot().Now() }
 	gateway.BookState(registry, book.Stats, func() int { return months.Ahead(now()) })
-	held, err := cfg.openKeys(ctx, s.Development, registry, log, now)
+	held, err := openKeys(ctx, cfg, s.Development, registry, log, now)
 	if err != nil {
 		return err
 	}
@@ -70,11 +71,11 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 			return err
 		}
 	}
-	sequencing, err := cfg.newSequencing(store, held, watch, log)
+	sequencing, err := newSequencing(cfg, store, held, watch, log)
 	if err != nil {
 		return err
 	}
-	who, err := cfg.newAuthenticator(ctx, held.authorities, log, now)
+	who, err := newAuthenticator(ctx, cfg, held.authorities, log, now)
 	if err != nil {
 		return err
 	}
@@ -84,17 +85,17 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 		return err
 	}
 	defer pool.Close()
-	engine := cfg.newEngine(log)
-	certificate := &fileCertificate{certificate: cfg.path(cfg.TLS.Certificate), key: cfg.path(cfg.TLS.Key), log: log}
+	engine := newEngine(cfg, log)
+	certificate := &fileCertificate{certificate: cfg.Path(cfg.TLS.Certificate), key: cfg.Path(cfg.TLS.Key), log: log}
 	gw, err := gateway.New(gateway.Config{
 		Certificate: certificate,
-		MinTLS:      cfg.minTLS(), Identity: who, Judge: engine, Store: store, Book: book,
-		Upstream: pool, Digester: held.digester, Sealer: held.sealer, Changes: cfg.changes(), Instance: cfg.Instance,
+		MinTLS:      minTLS(cfg), Identity: who, Judge: engine, Store: store, Book: book,
+		Upstream: pool, Digester: held.digester, Sealer: held.sealer, Changes: cfg.GatewayChanges(), Instance: cfg.Instance,
 		Limits: gateway.Limits{
 			CallsPerSecond: cfg.Limits.CallsPerSecond, StreamsPerCaller: cfg.Limits.StreamsPerCaller,
 			CallsPerSecondPerAddress: cfg.Limits.CallsPerSecondPerAddress, ConnectionsPerAddress: cfg.Limits.ConnectionsPerAddress,
 		},
-		ProxySources:      cfg.proxySources(),
+		ProxySources:      cfg.ProxySources(),
 		TransportDeadline: cfg.Apply.TransportDeadline, VerifyDeadline: cfg.Apply.VerifyDeadline,
 		Registry: registry, Tree: watch, Logger: log, Warnings: func() []string { return months.Warnings(now()) },
 	})
@@ -108,7 +109,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 	if held.issuer != nil {
 		acts.Issuer, acts.DigestKeys = held.issuer, held.digestKeys
 	}
-	reads, err := cfg.newReading(ctx)
+	reads, err := newReading(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -117,11 +118,11 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 		acts.Anchor = actsAnchor{held.anchors}
 	}
 	house := rooms{book: reads, gw: gw, acts: acts, sequencing: sequencing, store: store, who: who, keys: held, registry: registry, log: log, months: months, stopping: ctx.Done()}
-	server, err := cfg.newWeb(house, certificate)
+	server, err := newWeb(cfg, house, certificate)
 	if err != nil {
 		return err
 	}
-	sender, err := cfg.newSender(house)
+	sender, err := newSender(cfg, house)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 }
 
 // check refuses what only development may have.
-func (s *serveCmd) check(cfg *Config) error {
+func (s *serveCmd) check(cfg *config.Config) error {
 	if cfg.Policy.WatchDirectory != "" && !s.Development {
 		return cli.Usage(errors.New("policy.watch_directory is for development: start with --development, or use `bronzeward policy activate`"))
 	}
@@ -147,7 +148,7 @@ func (s *serveCmd) check(cfg *Config) error {
 }
 
 // run keeps the listeners and the background work going until ctx ends or one of them errs.
-func (s *serveCmd) run(ctx context.Context, r rooms, sender *notify.Sender, listener, web net.Listener, server *http.Server, cfg *Config) error {
+func (s *serveCmd) run(ctx context.Context, r rooms, sender *notify.Sender, listener, web net.Listener, server *http.Server, cfg *config.Config) error {
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
 
@@ -172,7 +173,7 @@ func (s *serveCmd) run(ctx context.Context, r rooms, sender *notify.Sender, list
 	}
 	group.Go(func() error { r.months.Run(background); return nil })
 	if cfg.Policy.WatchDirectory != "" {
-		group.Go(func() error { return watchPolicy(background, r.acts, cfg.path(cfg.Policy.WatchDirectory), r.log) })
+		group.Go(func() error { return watchPolicy(background, r.acts, cfg.Path(cfg.Policy.WatchDirectory), r.log) })
 	}
 	group.Go(func() error {
 		<-ctx.Done()

@@ -177,18 +177,18 @@ func TestALinkIsNotWrittenThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := w.login(t, "olga")
-		if got.code != cli.ExitUsage || !strings.Contains(got.errOut, w.talosconfig+" is a link to ") || readFile(t, elsewhere) != "context: \"\"\ncontexts: {}\n" {
-			t.Errorf("%s: code %d\n%s", name, got.code, got.errOut)
+		if got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, w.talosconfig+" is a link to ") || readFile(t, elsewhere) != "context: \"\"\ncontexts: {}\n" {
+			t.Errorf("%s: code %d\n%s", name, got.Code, got.ErrOut)
 		}
 		if err := os.Remove(w.talosconfig); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := w.login(t, "olga", "--talosconfig", t.TempDir()); got.code != cli.ExitUsage || !strings.Contains(got.errOut, "is not a regular file") {
-		t.Errorf("a folder: code %d\n%s", got.code, got.errOut)
+	if got := w.login(t, "olga", "--talosconfig", t.TempDir()); got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, "is not a regular file") {
+		t.Errorf("a folder: code %d\n%s", got.Code, got.ErrOut)
 	}
-	if got := w.login(t, "olga", "--talosconfig", elsewhere); got.code != cli.ExitOK || !strings.Contains(got.out, "talosctl --talosconfig "+elsewhere+" -n MACHINE") {
-		t.Errorf("the file itself: code %d\n%s%s", got.code, got.out, got.errOut)
+	if got := w.login(t, "olga", "--talosconfig", elsewhere); got.Code != cli.ExitOK || !strings.Contains(got.Out, "talosctl --talosconfig "+elsewhere+" -n MACHINE") {
+		t.Errorf("the file itself: code %d\n%s%s", got.Code, got.Out, got.ErrOut)
 	}
 }
 
@@ -227,8 +227,8 @@ func TestLoginsAtTheSameTimeAreBothThere(t *testing.T) {
 	var all sync.WaitGroup
 	for _, name := range names {
 		all.Go(func() {
-			if got := w.login(t, "olga", "--context", name); got.code != cli.ExitOK {
-				t.Errorf("code %d\n%s", got.code, got.errOut)
+			if got := w.login(t, "olga", "--context", name); got.Code != cli.ExitOK {
+				t.Errorf("code %d\n%s", got.Code, got.ErrOut)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"bronzeward/audit"
 	"bronzeward/audit/tree"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/config"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/httpapi"
@@ -53,7 +54,7 @@ type reading struct {
 	pool *pgxpool.Pool
 }
 
-func (c *Config) newReading(ctx context.Context) (reading, error) {
+func newReading(ctx context.Context, c *config.Config) (reading, error) {
 	pool, err := audit.ReadPool(ctx, c.Database.URL, c.Instance)
 	if err != nil {
 		return reading{}, fmt.Errorf("%w (database.url)", err)
@@ -67,15 +68,15 @@ func (r reading) Prove(ctx context.Context, entry uuid.UUID) (tree.Proof, error)
 }
 
 // newWeb is the HTTP server, not started.
-func (c *Config) newWeb(r rooms, certificate gateway.CertificateSource) (*http.Server, error) {
-	conf, err := gateway.WebTLS(certificate, c.minTLS())
+func newWeb(c *config.Config, r rooms, certificate gateway.CertificateSource) (*http.Server, error) {
+	conf, err := gateway.WebTLS(certificate, minTLS(c))
 	if err != nil {
 		return nil, err
 	}
 	handler, err := httpapi.New(httpapi.Config{
 		Identity: noticing{r.who, r.gw}, Limiter: r.gw, Book: r.acts, Authority: authority{r.store}, Digester: r.keys.digester,
 		Proposals: r.acts, Verdicts: r.acts, Revokes: r.acts, Inventory: r.acts, Observer: r.acts, Accounts: r.acts,
-		Certificates: r.acts, Digests: r.acts, DigestKeys: r.acts, Login: c.login(),
+		Certificates: r.acts, Digests: r.acts, DigestKeys: r.acts, Login: c.LoginOffer(),
 		Changes: r.store, Machines: r.store, History: r.store, Attempts: r.store, Revocations: r.store, Notices: r.store,
 		Decisions: r.book, Order: r.book, Checkpoints: r.book, Prover: r.book,
 		Ready: readiness{r.gw, r.who, r.keys.keeper, r.keys.credentials}, Gatherer: r.registry, Logger: r.log, Stopping: r.stopping,
@@ -120,16 +121,16 @@ func (a authority) Epoch() uuid.UUID { return a.store.Snapshot().Epoch }
 func (a authority) Now() time.Time { return a.store.Snapshot().Now() }
 
 // newSender tells approvers of waiting changes; null when nobody is to be told.
-func (c *Config) newSender(r rooms) (*notify.Sender, error) {
+func newSender(c *config.Config, r rooms) (*notify.Sender, error) {
 	if c.Notify.WebhookURL == "" {
 		return nil, nil //nolint:nilnil // nobody to tell is no error
 	}
 	cfg := notify.Config{
-		URL: c.Notify.WebhookURL, SecretFile: c.path(c.Notify.WebhookSecretFile),
+		URL: c.Notify.WebhookURL, SecretFile: c.Path(c.Notify.WebhookSecretFile),
 		Outbox: r.store, Counter: r.store, Describe: announcer{r.gw, r.store}, Registry: r.registry, Logger: r.log,
 	}
 	if c.Notify.WebhookCA != "" {
-		roots, err := c.readCertificates(c.Notify.WebhookCA)
+		roots, err := c.ReadCertificates(c.Notify.WebhookCA)
 		if err != nil {
 			return nil, cli.Usage(fmt.Errorf("reading notify.webhook_ca: %w", err))
 		}

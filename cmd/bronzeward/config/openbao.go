@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"cmp"
@@ -49,20 +49,20 @@ type OpenBaoAuthConfig struct {
 }
 
 const (
-	defaultCredentialMaxAge = time.Hour
+	DefaultCredentialMaxAge = time.Hour
 	methodAppRole           = "approle"
 	methodKubernetes        = "kubernetes"
 	methodToken             = "token"
 )
 
-// configured is whether OpenBao holds credentials and keys; without it they are files, for
+// Configured is whether OpenBao holds credentials and keys; without it they are files, for
 // development.
-func (c OpenBaoConfig) configured() bool { return c != (OpenBaoConfig{}) }
+func (c OpenBaoConfig) Configured() bool { return c != (OpenBaoConfig{}) }
 
 // openBaoProblems are what is wrong with these keys, and with files beside them.
 func (c *Config) openBaoProblems(bad func(key, format string, args ...any), file func(key, path string, required bool)) {
 	b := c.OpenBao
-	if !b.configured() {
+	if !b.Configured() {
 		// Files are for development; a production whose openbao was mistyped is to read that first.
 		if c.Talos == (TalosConfig{}) && c.Digest.KeysFile == "" {
 			bad("openbao.address", "is required: configure openbao; or, for development, files (talos.certificate, talos.key, talos.ca, digest.keys_file)")
@@ -119,10 +119,10 @@ func (c *Config) openBaoProblems(bad func(key, format string, args ...any), file
 	}
 }
 
-// vaultConfig is how OpenBao is asked.
-func (c *Config) vaultConfig(log *slog.Logger) (vault.Config, error) {
+// VaultConfig is how OpenBao is asked.
+func (c *Config) VaultConfig(log *slog.Logger) (vault.Config, error) {
 	b := c.OpenBao
-	if !b.configured() {
+	if !b.Configured() {
 		return vault.Config{}, cli.Usage(errors.New("openbao is not configured: openbao.address, and how the gateway logs in (openbao.auth)"))
 	}
 	out := vault.Config{
@@ -130,55 +130,55 @@ func (c *Config) vaultConfig(log *slog.Logger) (vault.Config, error) {
 	}
 	switch b.Auth.Method {
 	case methodKubernetes:
-		out.Auth = vault.Kubernetes{Mount: b.Auth.Mount, Role: b.Auth.Role, TokenFile: c.path(b.Auth.JWTFile)}
+		out.Auth = vault.Kubernetes{Mount: b.Auth.Mount, Role: b.Auth.Role, TokenFile: c.Path(b.Auth.JWTFile)}
 	case methodToken:
-		out.Auth = vault.TokenFile{Path: c.path(b.Auth.TokenFile)}
+		out.Auth = vault.TokenFile{Path: c.Path(b.Auth.TokenFile)}
 	default:
-		out.Auth = *c.appRole()
+		out.Auth = *c.AppRole()
 	}
 	if b.CA == "" {
 		return out, nil
 	}
 	var err error
-	if out.CA, err = c.readCertificates(b.CA); err != nil {
+	if out.CA, err = c.ReadCertificates(b.CA); err != nil {
 		return out, cli.Usage(fmt.Errorf("reading openbao.ca: %w", err))
 	}
 	return out, nil
 }
 
-// refresh is how soon running gateways know what changed in OpenBao.
-func (c *Config) refresh() time.Duration {
+// OpenBaoRefresh is how soon running gateways know what changed in OpenBao.
+func (c *Config) OpenBaoRefresh() time.Duration {
 	return cmp.Or(c.OpenBao.Refresh, vault.DefaultRefresh)
 }
 
-// appRole is the login by AppRole; null with another method.
-func (c *Config) appRole() *vault.AppRole {
+// AppRole is the login by AppRole; null with another method.
+func (c *Config) AppRole() *vault.AppRole {
 	a := c.OpenBao.Auth
 	if a.Method != "" && a.Method != methodAppRole {
 		return nil
 	}
-	return &vault.AppRole{Mount: a.Mount, RoleIDFile: c.path(a.RoleIDFile), SecretIDFile: c.path(a.SecretIDFile)}
+	return &vault.AppRole{Mount: a.Mount, RoleIDFile: c.Path(a.RoleIDFile), SecretIDFile: c.Path(a.SecretIDFile)}
 }
 
-// loginFile is the first file that the login needs.
-func (c *Config) loginFile() string {
+// OpenBaoLoginFile is the first file that the login needs.
+func (c *Config) OpenBaoLoginFile() string {
 	switch a := c.OpenBao.Auth; a.Method {
 	case methodKubernetes:
-		return cmp.Or(c.path(a.JWTFile), vault.ServiceAccountToken)
+		return cmp.Or(c.Path(a.JWTFile), vault.ServiceAccountToken)
 	case methodToken:
-		return c.path(a.TokenFile)
+		return c.Path(a.TokenFile)
 	default:
-		return c.path(a.SecretIDFile)
+		return c.Path(a.SecretIDFile)
 	}
 }
 
-// loginHint is what to do about a login that OpenBao does not take; empty when it is not that.
-func (c *Config) loginHint(err error) string {
+// OpenBaoLoginHint is what to do about a login that OpenBao does not take; empty when it is not that.
+func (c *Config) OpenBaoLoginHint(err error) string {
 	var known *vault.Error
 	if !errors.As(err, &known) || known.Kind != vault.KindForbidden {
 		return ""
 	}
-	if a := c.appRole(); a != nil {
+	if a := c.AppRole(); a != nil {
 		return fmt.Sprintf(": remove %s (and %s, if it is another role's) and run bronzeward openbao setup", a.SecretIDFile, a.RoleIDFile)
 	}
 	return ": see openbao.auth, and the role or token in OpenBao"

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"crypto/sha256"
@@ -33,7 +33,7 @@ func (c *Config) problems() []error {
 			}
 			return
 		}
-		if _, err := os.Stat(c.path(path)); err != nil {
+		if _, err := os.Stat(c.Path(path)); err != nil {
 			bad(key, "%v", err)
 		}
 	}
@@ -118,7 +118,7 @@ func (c *Config) problems() []error {
 			bad("digest.keys_file", "is not used with scheme sha256")
 		}
 	case "hmac-sha256":
-		file("digest.keys_file", c.Digest.KeysFile, !c.OpenBao.configured() && c.Talos != (TalosConfig{}))
+		file("digest.keys_file", c.Digest.KeysFile, !c.OpenBao.Configured() && c.Talos != (TalosConfig{}))
 	default:
 		bad("digest.scheme", "%q is neither hmac-sha256 nor sha256", c.Digest.Scheme)
 	}

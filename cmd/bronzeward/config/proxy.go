@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ type ProxyConfig struct {
 	Sources []string `yaml:"sources"`
 }
 
-// proxySources are the configured load balancers.
-func (c *Config) proxySources() []netip.Prefix {
+// ProxySources are the configured load balancers.
+func (c *Config) ProxySources() []netip.Prefix {
 	var out []netip.Prefix
 	for _, text := range c.ProxyProtocol.Sources {
 		if p, err := sourcePrefix(text); err == nil { // problems says so otherwise

@@ -1,4 +1,6 @@
-package main
+// Package clitest is what the tests of commands need: a stub of a gateway, and runs of a program whose
+// output is kept. Nothing but tests imports it.
+package clitest
 
 import (
 	"bytes"
@@ -16,9 +18,9 @@ import (
 	"bronzeward/cmd/bronzeward/cli"
 )
 
-// testMain runs the tests of a package, and ends the process. It keeps the machine's own settings
+// Main runs the tests of a package, and ends the process. It keeps the machine's own settings
 // out: its zone, and whoever runs the tests.
-func testMain(m goleak.TestingM) {
+func Main(m goleak.TestingM) {
 	time.Local = time.UTC
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "BRONZEWARD_") {
@@ -40,26 +42,26 @@ func testMain(m goleak.TestingM) {
 	}))
 }
 
-// ran is what one run of the program left.
-type ran struct {
-	code        int
-	out, errOut string
+// Ran is what one run of the program left.
+type Ran struct {
+	Code        int
+	Out, ErrOut string
 }
 
-// runWith runs a program at a console; its output is kept. Pauses are as good as none.
-func runWith(ctx context.Context, program func(context.Context, []string, cli.Console) int, at cli.Console, args ...string) ran {
+// Run runs a program at a console; its output is kept. Pauses are as good as none.
+func Run(ctx context.Context, program func(context.Context, []string, cli.Console) int, at cli.Console, args ...string) Ran {
 	var out, errOut bytes.Buffer
 	at.Out, at.ErrOut, at.Pause = &out, &errOut, time.Millisecond
 	if at.In == nil {
 		at.In = strings.NewReader("")
 	}
 	code := program(ctx, args, at)
-	return ran{code, out.String(), errOut.String()}
+	return Ran{code, out.String(), errOut.String()}
 }
 
-// goodConfig writes a configuration that is fine and the files it names, and gives its
+// GoodConfig writes a configuration that is fine and the files it names, and gives its
 // lines for tests to spoil.
-func goodConfig(t *testing.T) (folder, text string) {
+func GoodConfig(t *testing.T) (folder, text string) {
 	t.Helper()
 	folder = t.TempDir()
 	for _, name := range []string{"server.crt", "server.key", "people.crt", "talos.crt", "talos.key", "talos-ca.crt", "keys-development.json"} {
@@ -78,8 +80,8 @@ digest: {keys_file: keys-development.json}
 `
 }
 
-// writeConfig puts a configuration beside the files it names.
-func writeConfig(t *testing.T, folder, text string) string {
+// WriteConfig puts a configuration beside the files it names.
+func WriteConfig(t *testing.T, folder, text string) string {
 	t.Helper()
 	path := filepath.Join(folder, "config.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

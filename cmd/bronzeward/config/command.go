@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -6,15 +6,15 @@ import (
 	"bronzeward/cmd/bronzeward/cli"
 )
 
-// configCmd are the commands about the configuration file.
-type configCmd struct {
+// Commands are the commands about the configuration file.
+type Commands struct {
 	Check configCheckCmd `cmd:"" help:"Read the configuration file and name every problem."`
 }
 
 type configCheckCmd struct{}
 
 func (c *configCheckCmd) Run(g *cli.Globals) error {
-	if _, err := loadConfig(g.ConfigFile); err != nil {
+	if _, err := Load(g.ConfigFile); err != nil {
 		return err
 	}
 	fmt.Fprintln(g.Out, "the configuration is fine")

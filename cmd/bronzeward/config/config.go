@@ -1,4 +1,6 @@
-package main
+// Package config is the configuration file of a gateway: its keys, what is wrong with them, and the
+// rooms' settings made of them.
+package config
 
 import (
 	"bytes"
@@ -160,9 +162,9 @@ type LogConfig struct {
 	Format string `yaml:"format"`
 }
 
-// configPath is the file a command reads: the flag, else the first that exists of the
+// findFile is the file a command reads: the flag, else the first that exists of the
 // user's and the system's.
-func configPath(flag string) (string, error) {
+func findFile(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil
 	}
@@ -179,10 +181,10 @@ func configPath(flag string) (string, error) {
 	return "", cli.Usage(fmt.Errorf("no configuration file: give --config or BRONZEWARD_CONFIG, or write one of %s", strings.Join(tried, ", ")))
 }
 
-// loadConfig reads and checks a configuration file; every problem is named at once,
+// Load reads and checks a configuration file; every problem is named at once,
 // with its line where there is one.
-func loadConfig(flag string) (*Config, error) {
-	path, err := configPath(flag)
+func Load(flag string) (*Config, error) {
+	path, err := findFile(flag)
 	if err != nil {
 		return nil, err
 	}
@@ -255,8 +257,8 @@ func setDefault(s *string, value string) {
 	}
 }
 
-// path resolves a file named in the configuration.
-func (c *Config) path(p string) string {
+// Path resolves a file named in the configuration.
+func (c *Config) Path(p string) string {
 	if p == "" || filepath.IsAbs(p) {
 		return p
 	}

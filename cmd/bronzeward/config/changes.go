@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"net/url"
@@ -38,8 +38,8 @@ type NotifyConfig struct {
 	WebhookCA string `yaml:"webhook_ca"`
 }
 
-// changes are the settings as the gateway takes them.
-func (c *Config) changes() gateway.Changes {
+// GatewayChanges are the settings as the gateway takes them.
+func (c *Config) GatewayChanges() gateway.Changes {
 	return gateway.Changes{
 		ApproveWithin: c.Changes.ApproveWithin, UseWithin: c.Changes.UseWithin, KeepSealed: c.Changes.KeepSealed,
 		WaitingPerCaller: c.Changes.WaitingPerCaller, WaitingBytesPerCaller: c.Changes.WaitingBytesPerCaller,

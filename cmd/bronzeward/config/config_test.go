@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"path/filepath"
@@ -9,19 +9,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/clitest"
 	"bronzeward/cmd/bronzeward/exitcode"
 	"bronzeward/gateway/httpapi"
 )
 
 func TestAGoodConfigurationGetsItsDefaults(t *testing.T) {
-	folder, text := goodConfig(t)
-	cfg, err := loadConfig(writeConfig(t, folder, text))
+	folder, text := clitest.GoodConfig(t)
+	cfg, err := Load(clitest.WriteConfig(t, folder, text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := []any{
 		cfg.TLS.MinVersion, cfg.Digest.Scheme, cfg.Log.Level, cfg.Log.Format, cfg.Database.MaxConnections, cfg.Apply.SettleFloor,
-		cfg.path(cfg.TLS.Key), cfg.path("/elsewhere"),
+		cfg.Path(cfg.TLS.Key), cfg.Path("/elsewhere"),
 	}
 	want := []any{"1.3", "hmac-sha256", "info", "text", 16, 30 * time.Second, filepath.Join(folder, "server.key"), "/elsewhere"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -30,11 +31,11 @@ func TestAGoodConfigurationGetsItsDefaults(t *testing.T) {
 }
 
 func TestEveryProblemIsNamedAtOnce(t *testing.T) {
-	folder, text := goodConfig(t)
+	folder, text := clitest.GoodConfig(t)
 	text = strings.Replace(text, "listen: 127.0.0.1:50000", "lisen: 127.0.0.1:50000", 1)
 	text = strings.Replace(text, "server.key", "nosuch.key", 1)
 	text += "log: {level: info warn, format: xml, colour: red}\napply: {settle_floor: 5s, transport_deadline: soon}\n"
-	_, err := loadConfig(writeConfig(t, folder, text))
+	_, err := Load(clitest.WriteConfig(t, folder, text))
 	if err == nil {
 		t.Fatal("it was taken")
 	}
@@ -92,11 +93,11 @@ func TestOneProblemOfAConfiguration(t *testing.T) {
 		"much time for a policy":  {"instance: g1\n", "instance: g1\npolicy: {budget: 1h}\n", "policy.budget: 1h0m0s is not between"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			folder, text := goodConfig(t)
+			folder, text := clitest.GoodConfig(t)
 			if !strings.Contains(text, row.old) {
 				t.Fatalf("there is no %q to spoil", row.old)
 			}
-			_, err := loadConfig(writeConfig(t, folder, strings.Replace(text, row.old, row.fresh, 1)))
+			_, err := Load(clitest.WriteConfig(t, folder, strings.Replace(text, row.old, row.fresh, 1)))
 			if err == nil || !strings.Contains(err.Error(), row.want) || exitcode.Of(err) != cli.ExitUsage {
 				t.Errorf("got %v, want %q", err, row.want)
 			}
@@ -105,13 +106,13 @@ func TestOneProblemOfAConfiguration(t *testing.T) {
 }
 
 func TestSourcesOfAHeaderAreComparedAsAddresses(t *testing.T) {
-	folder, text := goodConfig(t)
-	cfg, err := loadConfig(writeConfig(t, folder, text+"proxy_protocol: {sources: [10.0.0.7, '::ffff:10.0.0.8', 10.1.0.0/28, '2001:db8::/64']}\n"))
+	folder, text := clitest.GoodConfig(t)
+	cfg, err := Load(clitest.WriteConfig(t, folder, text+"proxy_protocol: {sources: [10.0.0.7, '::ffff:10.0.0.8', 10.1.0.0/28, '2001:db8::/64']}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, p := range cfg.proxySources() {
+	for _, p := range cfg.ProxySources() {
 		got = append(got, p.String())
 	}
 	if diff := cmp.Diff([]string{"10.0.0.7/32", "10.0.0.8/32", "10.1.0.0/28", "2001:db8::/64"}, got); diff != "" {
@@ -120,12 +121,12 @@ func TestSourcesOfAHeaderAreComparedAsAddresses(t *testing.T) {
 }
 
 func TestWhatALoginIsTold(t *testing.T) {
-	folder, text := goodConfig(t)
+	folder, text := clitest.GoodConfig(t)
 	text = strings.Replace(text, "[people.crt]", `[people.crt], certificate_lifetime: 4h, issuers: [
   {issuer: 'https://people', audience: [bronzeward, other]},
   {issuer: 'https://more', audience: [bronzeward], client_id: cli},
   {issuer: 'https://robots', audience: [bronzeward], kind: automation}]`, 1) + "login: {talos_endpoints: ['gate.example:50000', '[::1]:50000']}\n"
-	cfg, err := loadConfig(writeConfig(t, folder, text))
+	cfg, err := Load(clitest.WriteConfig(t, folder, text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,14 +137,14 @@ func TestWhatALoginIsTold(t *testing.T) {
 		},
 		TalosEndpoints: []string{"gate.example:50000", "[::1]:50000"},
 	}
-	if diff := cmp.Diff(want, cfg.login()); diff != "" || cfg.Identity.CertificateLifetime != 4*time.Hour {
+	if diff := cmp.Diff(want, cfg.LoginOffer()); diff != "" || cfg.Identity.CertificateLifetime != 4*time.Hour {
 		t.Error(diff, cfg.Identity.CertificateLifetime)
 	}
-	folder, text = goodConfig(t)
-	if cfg, err = loadConfig(writeConfig(t, folder, text)); err != nil {
+	folder, text = clitest.GoodConfig(t)
+	if cfg, err = Load(clitest.WriteConfig(t, folder, text)); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(httpapi.Login{}, cfg.login()); diff != "" {
+	if diff := cmp.Diff(httpapi.Login{}, cfg.LoginOffer()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -155,7 +156,7 @@ func TestAFileThatIsNoConfigurationIsOneProblem(t *testing.T) {
 		"no YAML":       {"instance: [\n", "line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := loadConfig(writeConfig(t, t.TempDir(), row.text))
+			_, err := Load(clitest.WriteConfig(t, t.TempDir(), row.text))
 			if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one line with %q", err, row.want)
 			}
@@ -176,10 +177,10 @@ func TestAPasswordInTheConfigurationIsRefusedAndNotRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, key := range []string{"url", "owner_url", "auditor_url"} {
-				folder, text := goodConfig(t)
+				folder, text := clitest.GoodConfig(t)
 				at := strings.Index(text, "database:")
 				text = text[:at] + "database: {" + key + ": '" + row.dsn + "'}\n" + text[at+strings.Index(text[at:], "\n")+1:]
-				_, err := loadConfig(writeConfig(t, folder, text))
+				_, err := Load(clitest.WriteConfig(t, folder, text))
 				if err == nil || !strings.Contains(err.Error(), "database."+key+": "+row.want) {
 					t.Errorf("%s: got %v, want %q", key, err, row.want)
 				}
@@ -192,9 +193,9 @@ func TestAPasswordInTheConfigurationIsRefusedAndNotRepeated(t *testing.T) {
 }
 
 func TestASecretInTheWrongPlaceIsNotRepeated(t *testing.T) {
-	folder, text := goodConfig(t)
+	folder, text := clitest.GoodConfig(t)
 	text = strings.Replace(text, "tls: {certificate: server.crt, key: server.key}", "tls: hunter2", 1)
-	_, err := loadConfig(writeConfig(t, folder, text))
+	_, err := Load(clitest.WriteConfig(t, folder, text))
 	if err == nil || strings.Contains(err.Error(), "hunt") {
 		t.Errorf("got %v", err)
 	}

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"crypto/x509"
@@ -9,10 +9,10 @@ import (
 	"bronzeward/gateway/vault"
 )
 
-// readCertificates reads a PEM file named in the configuration that holds certificates and nothing
+// ReadCertificates reads a PEM file named in the configuration that holds certificates and nothing
 // else, one at least.
-func (c *Config) readCertificates(path string) ([]*x509.Certificate, error) {
-	raw, err := os.ReadFile(c.path(path))
+func (c *Config) ReadCertificates(path string) ([]*x509.Certificate, error) {
+	raw, err := os.ReadFile(c.Path(path))
 	if err != nil {
 		return nil, err
 	}
@@ -23,12 +23,12 @@ func (c *Config) readCertificates(path string) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
-// readAllCertificates reads several such files, and names every problem.
-func (c *Config) readAllCertificates(paths []string) ([]*x509.Certificate, error) {
+// ReadAllCertificates reads several such files, and names every problem.
+func (c *Config) ReadAllCertificates(paths []string) ([]*x509.Certificate, error) {
 	var out []*x509.Certificate
 	var problems []error
 	for _, p := range paths {
-		certs, err := c.readCertificates(p)
+		certs, err := c.ReadCertificates(p)
 		problems = append(problems, err)
 		out = append(out, certs...)
 	}

@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"bytes"
@@ -18,13 +18,13 @@ import (
 	"bronzeward/gateway/httpapi/api"
 )
 
-// stub is a gateway's HTTP side of which a test says what it answers.
-type stub struct {
+// Stub is a gateway's HTTP side of which a test says what it answers.
+type Stub struct {
 	*httptest.Server
-	mux    *http.ServeMux
-	people *gatewaypki.Authority
-	// ca is the file that vouches for it; certificate and key are olga's.
-	ca, certificate, key string
+	Mux    *http.ServeMux
+	People *gatewaypki.Authority
+	// CA is the file that vouches for it; Certificate and Key are olga's.
+	CA, Certificate, Key string
 
 	mu   sync.Mutex // guards seen
 	seen []request
@@ -32,32 +32,32 @@ type stub struct {
 
 // request is one that came.
 type request struct {
-	method, path, query string
-	header              http.Header
-	body                string
-	// who is the subject of the client certificate shown, empty without one.
-	who string
+	Method, Path, Query string
+	Header              http.Header
+	Body                string
+	// Who is the subject of the client certificate shown, empty without one.
+	Who string
 }
 
-// stubNow is what the stub's clock says, so that spans of time are the same at every run.
-var stubNow = time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // constant
+// StubNow is what the stub's clock says, so that spans of time are the same at every run.
+var StubNow = time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // constant
 
 const (
-	stubDecision = "019a5c3e-7b1d-7f00-8000-0123456789ab"
-	stubIssuer   = "https://people.example"
+	StubDecision = "019a5c3e-7b1d-7f00-8000-0123456789ab"
+	StubIssuer   = "https://people.example"
 )
 
-// newStub starts a stub, and says by the environment that it and olga's certificate are to
+// NewStub starts a stub, and says by the environment that it and olga's certificate are to
 // be used.
-func newStub(t *testing.T) *stub {
+func NewStub(t *testing.T) *Stub {
 	t.Helper()
 	folder := t.TempDir()
 	server, err := gatewaypki.New(gatewaypki.Config{Name: "server CA"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stub{mux: http.NewServeMux()}
-	if s.people, err = gatewaypki.New(gatewaypki.Config{Name: "people CA"}); err != nil {
+	s := &Stub{Mux: http.NewServeMux()}
+	if s.People, err = gatewaypki.New(gatewaypki.Config{Name: "people CA"}); err != nil {
 		t.Fatal(err)
 	}
 	pair, err := server.Server("127.0.0.1")
@@ -72,10 +72,10 @@ func newStub(t *testing.T) *stub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.ca, _, err = authority.Write(folder, "server-ca"); err != nil {
+	if s.CA, _, err = authority.Write(folder, "server-ca"); err != nil {
 		t.Fatal(err)
 	}
-	s.certificate, s.key = s.person(t, "olga")
+	s.Certificate, s.Key = s.Person(t, "olga")
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{served}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12}
 	s.EnableHTTP2 = true
@@ -83,16 +83,16 @@ func newStub(t *testing.T) *stub {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	t.Setenv("BRONZEWARD_SERVER", s.URL)
-	t.Setenv("BRONZEWARD_SERVER_CA", s.ca)
-	t.Setenv("BRONZEWARD_CERTIFICATE", s.certificate)
-	t.Setenv("BRONZEWARD_KEY", s.key)
+	t.Setenv("BRONZEWARD_SERVER_CA", s.CA)
+	t.Setenv("BRONZEWARD_CERTIFICATE", s.Certificate)
+	t.Setenv("BRONZEWARD_KEY", s.Key)
 	return s
 }
 
-// person makes somebody's certificate and gives its files.
-func (s *stub) person(t *testing.T, subject string) (certificate, key string) {
+// Person makes somebody's certificate and gives its files.
+func (s *Stub) Person(t *testing.T, subject string) (certificate, key string) {
 	t.Helper()
-	pair, err := s.people.Person(gatewaypki.Person{Issuer: stubIssuer, Subject: subject, Kind: "human", Groups: []string{"approvers"}})
+	pair, err := s.People.Person(gatewaypki.Person{Issuer: StubIssuer, Subject: subject, Kind: "human", Groups: []string{"approvers"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,36 +103,36 @@ func (s *stub) person(t *testing.T, subject string) (certificate, key string) {
 	return certificate, key
 }
 
-func (s *stub) serve(w http.ResponseWriter, r *http.Request) {
+func (s *Stub) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body)) // for the handler: the newest request may be another's
-	one := request{method: r.Method, path: r.URL.EscapedPath(), query: r.URL.RawQuery, header: r.Header.Clone(), body: string(body)}
+	one := request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: r.Header.Clone(), Body: string(body)}
 	for _, certificate := range r.TLS.PeerCertificates {
 		for _, name := range certificate.URIs {
-			one.who += name.Query().Get("subject")
+			one.Who += name.Query().Get("subject")
 		}
 	}
 	s.mu.Lock()
 	s.seen = append(s.seen, one)
 	s.mu.Unlock()
-	w.Header().Set("Date", stubNow.Format(http.TimeFormat))
-	w.Header().Set("Bronzeward-Decision", stubDecision)
-	s.mux.ServeHTTP(w, r)
+	w.Header().Set("Date", StubNow.Format(http.TimeFormat))
+	w.Header().Set("Bronzeward-Decision", StubDecision)
+	s.Mux.ServeHTTP(w, r)
 }
 
-// requests are those that came so far.
-func (s *stub) requests() []request {
+// Requests are those that came so far.
+func (s *Stub) Requests() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]request(nil), s.seen...)
 }
 
-// on answers requests that match a pattern of net/http's mux, each time with the next of
+// On answers requests that match a pattern of net/http's mux, each time with the next of
 // these answers; the last one stays.
-func (s *stub) on(pattern string, answers ...http.HandlerFunc) {
+func (s *Stub) On(pattern string, answers ...http.HandlerFunc) {
 	var mu sync.Mutex
 	n := 0
-	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+	s.Mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		next := answers[min(n, len(answers)-1)]
 		n++
@@ -141,8 +141,8 @@ func (s *stub) on(pattern string, answers ...http.HandlerFunc) {
 	})
 }
 
-// gives answers with a value of package api.
-func gives(status int, value any) http.HandlerFunc {
+// Gives answers with a value of package api.
+func Gives(status int, value any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -150,9 +150,9 @@ func gives(status int, value any) http.HandlerFunc {
 	}
 }
 
-// lists answers GET /changes with those of these, newest first, that its query asks for by
+// Lists answers GET /changes with those of these, newest first, that its query asks for by
 // state and requester.
-func lists(changes ...api.Change) http.HandlerFunc {
+func Lists(changes ...api.Change) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, out := r.URL.Query(), []api.Change{}
 		for _, c := range changes {
@@ -161,32 +161,32 @@ func lists(changes ...api.Change) http.HandlerFunc {
 				out = append(out, c)
 			}
 		}
-		gives(http.StatusOK, api.ChangeList{Items: out})(w, r)
+		Gives(http.StatusOK, api.ChangeList{Items: out})(w, r)
 	}
 }
 
-// tagged answers with a value and its ETag.
-func tagged(tag string, value any) http.HandlerFunc {
+// Tagged answers with a value and its ETag.
+func Tagged(tag string, value any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", tag)
-		gives(http.StatusOK, value)(w, r)
+		Gives(http.StatusOK, value)(w, r)
 	}
 }
 
 // same answers that nothing moved.
-func same304(tag string) http.HandlerFunc {
+func Same304(tag string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("ETag", tag)
 		w.WriteHeader(http.StatusNotModified)
 	}
 }
 
-// refuses answers with a problem document.
-func refuses(status int, code, detail, hint string) http.HandlerFunc {
+// Refuses answers with a problem document.
+func Refuses(status int, code, detail, hint string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p := api.Problem{
 			Type: api.AboutBlank, Title: http.StatusText(status), Status: status, Detail: detail, Code: code,
-			Instance: r.URL.Path, Decision: new(stubDecision),
+			Instance: r.URL.Path, Decision: new(StubDecision),
 		}
 		if hint != "" {
 			p.Hint = &hint
@@ -197,23 +197,23 @@ func refuses(status int, code, detail, hint string) http.HandlerFunc {
 	}
 }
 
-// breaksOff ends the connection in the middle of an answer.
-func breaksOff(w http.ResponseWriter, _ *http.Request) {
+// BreaksOff ends the connection in the middle of an answer.
+func BreaksOff(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "1000")
 	_, _ = w.Write([]byte("{"))
 	panic(http.ErrAbortHandler)
 }
 
-// posted are the bodies that came to a path, read strictly.
-func posted[T any](t *testing.T, s *stub, path string) []T {
+// Posted are the bodies that came to a path, read strictly.
+func Posted[T any](t *testing.T, s *Stub, path string) []T {
 	t.Helper()
 	var out []T
-	for _, r := range s.requests() {
-		if r.method != http.MethodPost || r.path != path {
+	for _, r := range s.Requests() {
+		if r.Method != http.MethodPost || r.Path != path {
 			continue
 		}
 		var one T
-		decoder := json.NewDecoder(strings.NewReader(r.body))
+		decoder := json.NewDecoder(strings.NewReader(r.Body))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&one); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ type LoginConfig struct {
 	TalosEndpoints []string `yaml:"talos_endpoints"`
 }
 
-// login is how people log in here. An issuer of programs alone is none of theirs.
-func (c *Config) login() httpapi.Login {
+// LoginOffer is how people log in here. An issuer of programs alone is none of theirs.
+func (c *Config) LoginOffer() httpapi.Login {
 	out := httpapi.Login{TalosEndpoints: c.Login.TalosEndpoints}
 	for _, i := range c.Identity.Issuers {
 		if i.Kind == string(identity.KindAutomation) {

@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"flag"
@@ -11,12 +11,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden texts anew") //nolint:gochecknoglobals // a flag of the tests
 
-// golden holds a run's output to testdata/NAME.txt: standard output, then standard error.
-func golden(t *testing.T, name string, got ran) {
+// Golden holds a run's output to testdata/NAME.txt: standard output, then standard error.
+func Golden(t *testing.T, name string, got Ran) {
 	t.Helper()
-	text := got.out
-	if got.errOut != "" {
-		text += "--- stderr\n" + got.errOut
+	text := got.Out
+	if got.ErrOut != "" {
+		text += "--- stderr\n" + got.ErrOut
 	}
 	path := filepath.Join("testdata", name+".txt")
 	if *update {
