@@ -42,6 +42,10 @@ var mayImport = map[string][]string{
 	"cmd/bronzeward/program":    {"cmd/bronzeward/cli", "cmd/bronzeward/exitcode"},
 	"cmd/bronzeward/config":     {"cmd/bronzeward/cli", "audit/tree", "gateway", "gateway/httpapi", "gateway/identity", "gateway/vault"},
 	"cmd/bronzeward/ask":        {"cmd/bronzeward/cli", "gateway/httpapi/api", "gateway/httpapi/apiclient"},
+	"cmd/bronzeward/ownfile":    {"cmd/bronzeward/cli"},
+	"cmd/bronzeward/people":     {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "cmd/bronzeward/ownfile", "gateway/httpapi/api"},
+	"cmd/bronzeward/changes":    {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "cmd/bronzeward/exitcode", "gateway/httpapi/api"},
+	"cmd/bronzeward/machines":   {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "gateway/httpapi/api"},
 	"cmd/bronzeward/book":       {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "audit", "audit/tree", "audit/verify", "policy", "gateway/httpapi/api", "gateway/httpapi/apiclient"},
 	"fixtures/versions":         {},
 }

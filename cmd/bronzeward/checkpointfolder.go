@@ -12,6 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"bronzeward/audit/tree"
+	"bronzeward/cmd/bronzeward/ownfile"
 )
 
 // checkpointFolder is a directory that the auditors own, with a file for every checkpoint. Whoever
@@ -120,5 +121,5 @@ func writeWhole(path string, text []byte) (err error) {
 	if err := os.Rename(temp.Name(), path); err != nil {
 		return err
 	}
-	return syncFolder(folder)
+	return ownfile.SyncFolder(folder)
 }

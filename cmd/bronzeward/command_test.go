@@ -2,50 +2,16 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
 
-	"bronzeward/audit"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/cmd/bronzeward/clitest"
-	"bronzeward/cmd/bronzeward/exitcode"
-	"bronzeward/gateway"
-	"bronzeward/gateway/control"
-	"bronzeward/gateway/upstream"
-	"bronzeward/policy"
 )
-
-func TestTheExitCodeTellsWhatKindOfEndItWas(t *testing.T) {
-	denied := &gateway.DeniedAct{Decision: policy.Deny("BW-ACT-003", "no", "")}
-	for name, row := range map[string]struct {
-		err  error
-		want int
-	}{
-		"anything":              {errors.New("x"), cli.ExitFailed},
-		"a wrong argument":      {cli.Usage(errors.New("x")), cli.ExitUsage},
-		"what the room refuses": {fmt.Errorf("adding: %w", control.ErrInvalid), cli.ExitUsage},
-		"problems were found":   {cli.ErrChanged, cli.ExitChanged},
-		"a refused credential":  {cli.Denied(errors.New("x")), cli.ExitDenied},
-		"a refused act":         {fmt.Errorf("acting: %w", denied), cli.ExitDenied},
-		"the database is away":  {fmt.Errorf("opening: %w", control.ErrUnavailable), cli.ExitUnavailable},
-		"the book is away":      {fmt.Errorf("writing: %w", audit.ErrUnavailable), cli.ExitUnavailable},
-		"a machine is away":     {fmt.Errorf("observing: %w", &upstream.Error{Class: upstream.ClassUnreachable}), cli.ExitUnavailable},
-		"a machine is another":  {&upstream.Error{Class: upstream.ClassUntrusted}, cli.ExitFailed},
-		"the book is not whole": {cli.NotWhole(fmt.Errorf("verifying: %w", audit.ErrUnavailable)), cli.ExitNotWhole},
-		"the reader's database": {cli.Unavailable(errors.New("x")), cli.ExitUnavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := exitcode.Of(row.err); got != row.want {
-				t.Errorf("exit code %d, want %d", got, row.want)
-			}
-		})
-	}
-}
 
 func TestWhatIsWrittenWrongIsCode2AndSaysWhatToDo(t *testing.T) {
 	folder, text := clitest.GoodConfig(t)
@@ -123,7 +89,12 @@ func TestATableShowsADashForNothing(t *testing.T) {
 func TestYAMLHasTheNamesOfJSON(t *testing.T) {
 	var b strings.Builder
 	g := &cli.Globals{Output: "yaml", Console: cli.Console{Out: &b}}
-	if err := g.Print([]machineView{{Name: "m", NodeID: "n1"}}, nil, nil); err != nil {
+	machine := struct {
+		Name       string     `json:"name"`
+		NodeID     string     `json:"node_id"`
+		ObservedAt *time.Time `json:"observed_at"`
+	}{Name: "m", NodeID: "n1"}
+	if err := g.Print(machine, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"name: m\n", "node_id: n1\n", "observed_at: null\n"} {
@@ -161,5 +132,17 @@ func TestCompletionIsTheScriptItself(t *testing.T) {
 	}
 	if got := runProgram(t, "completion"); got.Code != cli.ExitUsage {
 		t.Errorf("without a shell: code %d", got.Code)
+	}
+}
+
+func TestTheHelpReadsAsItDid(t *testing.T) {
+	for name, args := range map[string][]string{"help": {"--help"}, "changes-help": {"changes", "--help"}} {
+		t.Run(name, func(t *testing.T) {
+			got := runProgram(t, args...)
+			if got.Code != cli.ExitOK {
+				t.Fatalf("code %d\n%s", got.Code, got.ErrOut)
+			}
+			clitest.Golden(t, name, got)
+		})
 	}
 }

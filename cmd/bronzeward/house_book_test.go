@@ -1,15 +1,32 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"bronzeward/fixtures/postgres/pgtest"
+	"bronzeward/gateway/control"
 )
+
+// migratedBook is the migrated schema with a login for each role.
+var migratedBook = pgtest.Template{Name: "house_book", Prepare: func(ctx context.Context, dsn string) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if err := control.Migrate(ctx, conn, nil); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, `create role gateway login in role bronzeward_gateway; create role auditor login in role bronzeward_auditor`)
+	return err
+}}
 
 // What serve does before it opens a listener: it refuses a book in which nothing could be recorded, or that could be
 // rewritten, and says what to do.
@@ -32,7 +49,7 @@ func TestServeRefusesABookThatCannotBeKept(t *testing.T) {
 		{"a trigger is off", "alter table audit.entries disable trigger entries_no_truncate", "TRUNCATE of audit.entries"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			name := postgres.NewDatabaseName(t, auditedBook)
+			name := postgres.NewDatabaseName(t, migratedBook)
 			as := func(role string) *pgxpool.Pool {
 				pool, err := pgxpool.New(t.Context(), postgres.Server(t).DSN(name, role))
 				if err != nil {

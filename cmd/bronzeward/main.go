@@ -10,8 +10,11 @@ import (
 	"github.com/alecthomas/kong"
 
 	"bronzeward/cmd/bronzeward/book"
+	"bronzeward/cmd/bronzeward/changes"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/cmd/bronzeward/config"
+	"bronzeward/cmd/bronzeward/machines"
+	"bronzeward/cmd/bronzeward/people"
 	"bronzeward/cmd/bronzeward/program"
 )
 
@@ -20,17 +23,17 @@ type commands struct {
 	cli.Globals
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and end."`
 
-	Changes   changesCmd   `cmd:"" group:"changes" help:"Propose, look at, approve and apply changes." aliases:"change"`
-	Approvals approvalsCmd `cmd:"" group:"changes" help:"Take approvals back." aliases:"approval"`
-	Machines  machinesCmd  `cmd:"" group:"changes" help:"Add, observe and pin machines." aliases:"machine"`
-	Attempts  attemptsCmd  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
-	Notices   noticesCmd   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
-	Digest    digestCmd    `cmd:"" group:"changes" help:"Compute the configuration digest of a file, or compare it with one."`
+	Changes   changes.Commands  `cmd:"" group:"changes" help:"Propose, look at, approve and apply changes." aliases:"change"`
+	Approvals changes.Approvals `cmd:"" group:"changes" help:"Take approvals back." aliases:"approval"`
+	Machines  machines.Commands `cmd:"" group:"changes" help:"Add, observe and pin machines." aliases:"machine"`
+	Attempts  changes.Attempts  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
+	Notices   changes.Notices   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
+	Digest    changes.Digest    `cmd:"" group:"changes" help:"Compute the configuration digest of a file, or compare it with one."`
 
-	Login      loginCmd      `cmd:"" group:"people" help:"Get a certificate for yourself, and set talosctl and bronzeward up with it."`
-	Logout     logoutCmd     `cmd:"" group:"people" help:"Remove what login wrote."`
-	Identities identitiesCmd `cmd:"" group:"people" help:"Revoke people for good." aliases:"identity"`
-	Whoami     whoamiCmd     `cmd:"" group:"people" help:"Say who you are to the gateway."`
+	Login      people.Login      `cmd:"" group:"people" help:"Get a certificate for yourself, and set talosctl and bronzeward up with it."`
+	Logout     people.Logout     `cmd:"" group:"people" help:"Remove what login wrote."`
+	Identities people.Identities `cmd:"" group:"people" help:"Revoke people for good." aliases:"identity"`
+	Whoami     people.Whoami     `cmd:"" group:"people" help:"Say who you are to the gateway."`
 
 	Decisions book.Commands `cmd:"" group:"law" help:"Read the book: who did what to which machine, and why it was allowed." aliases:"decision"`
 	Policy    policyCmd     `cmd:"" group:"law" help:"Check, test, explain and activate the law."`
@@ -40,7 +43,7 @@ type commands struct {
 	Config  config.Commands `cmd:"" group:"house" help:"Check the configuration file."`
 	OpenBao openBaoCmd      `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
 
-	DigestKeys digestKeysCmd `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
+	DigestKeys changes.DigestKeys `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
 
 	Completion completionCmd `cmd:"" group:"other" help:"Print a shell completion script."`
 	Help       helpCmd       `cmd:"" group:"other" help:"Explain a command."`
@@ -66,7 +69,7 @@ func groups() []kong.Group {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	at := cli.ProcessConsole()
-	at.Browse = browser()
+	at.Browse = people.Browser()
 	code := run(ctx, os.Args[1:], at)
 	stop()
 	os.Exit(code)
