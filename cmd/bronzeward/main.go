@@ -9,10 +9,13 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"bronzeward/cmd/bronzeward/bao"
 	"bronzeward/cmd/bronzeward/book"
 	"bronzeward/cmd/bronzeward/changes"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/cmd/bronzeward/config"
+	"bronzeward/cmd/bronzeward/house"
+	"bronzeward/cmd/bronzeward/law"
 	"bronzeward/cmd/bronzeward/machines"
 	"bronzeward/cmd/bronzeward/people"
 	"bronzeward/cmd/bronzeward/program"
@@ -36,12 +39,12 @@ type commands struct {
 	Whoami     people.Whoami     `cmd:"" group:"people" help:"Say who you are to the gateway."`
 
 	Decisions book.Commands `cmd:"" group:"law" help:"Read the book: who did what to which machine, and why it was allowed." aliases:"decision"`
-	Policy    policyCmd     `cmd:"" group:"law" help:"Check, test, explain and activate the law."`
+	Policy    law.Commands  `cmd:"" group:"law" help:"Check, test, explain and activate the law."`
 
-	Serve   serveCmd        `cmd:"" group:"house" help:"Run the gateway."`
-	Migrate migrateCmd      `cmd:"" group:"house" help:"Create or update the database schema."`
+	Serve   house.Serve     `cmd:"" group:"house" help:"Run the gateway."`
+	Migrate house.Migrate   `cmd:"" group:"house" help:"Create or update the database schema."`
 	Config  config.Commands `cmd:"" group:"house" help:"Check the configuration file."`
-	OpenBao openBaoCmd      `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
+	OpenBao bao.Commands    `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
 
 	DigestKeys changes.DigestKeys `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
 

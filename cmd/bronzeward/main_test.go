@@ -6,10 +6,9 @@ import (
 
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/cmd/bronzeward/clitest"
-	"bronzeward/fixtures/openbao/baotest"
 )
 
-func TestMain(m *testing.M) { clitest.Main(baotest.Around(m)) }
+func TestMain(m *testing.M) { clitest.Main(m) }
 
 // runProgram runs the whole program with these arguments, and nobody at a terminal.
 func runProgram(t *testing.T, args ...string) clitest.Ran {

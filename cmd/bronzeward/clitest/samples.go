@@ -6,6 +6,7 @@ import (
 	"bronzeward/gateway/httpapi/api"
 )
 
+// The ids and digests of the samples.
 const (
 	ChangeOne = "chg_01kb8v6d3kfq0r8mz7n2c5w9ta"
 	ChangeTwo = "chg_01kb8v6d3kfq0r8mz7n2c5w9tb"

@@ -42,6 +42,7 @@ type request struct {
 // StubNow is what the stub's clock says, so that spans of time are the same at every run.
 var StubNow = time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // constant
 
+// What a stub says of itself: the entry that every request leaves in the book, and the issuer of its people.
 const (
 	StubDecision = "019a5c3e-7b1d-7f00-8000-0123456789ab"
 	StubIssuer   = "https://people.example"

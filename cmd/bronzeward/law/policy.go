@@ -1,4 +1,5 @@
-package main
+// Package law is the commands about the law: check, test, explain and activate it.
+package law
 
 import (
 	"context"
@@ -15,8 +16,8 @@ import (
 	"bronzeward/policy"
 )
 
-// policyCmd are the commands about the law.
-type policyCmd struct {
+// Commands are the commands about the law.
+type Commands struct {
 	Init     policyInitCmd     `cmd:"" help:"Write the shipped law into a directory, to edit."`
 	Check    policyCheckCmd    `cmd:"" help:"Say everything that is wrong with a directory of rules; exit code 3 if anything is."`
 	Test     policyTestCmd     `cmd:"" help:"Run the directory's Rego tests, with coverage; exit code 3 if one fails."`

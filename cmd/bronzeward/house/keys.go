@@ -1,4 +1,4 @@
-package main
+package house
 
 import (
 	"cmp"
@@ -91,15 +91,15 @@ func openOpenBao(ctx context.Context, c *config.Config, conf vault.Config, log *
 	}
 	known.people = vault.NewAuthority(client, log)
 	known.talos = vault.NewCredentials(vault.CredentialsConfig{
-		Client: client, Parse: parseCredential, People: peopleOf(known.people, people),
+		Client: client, Parse: ParseCredential, People: peopleOf(known.people, people),
 		MaxAge: cmp.Or(c.OpenBao.CredentialMaxAge, config.DefaultCredentialMaxAge), Logger: log,
 	})
 	return client, known, nil
 }
 
-// openAuthorities reads whose certificates name people, for commands that prove their caller
+// OpenAuthorities reads whose certificates name people, for commands that prove their caller
 // themselves, and gives the anchor that their acts are told to; both null without OpenBao.
-func openAuthorities(ctx context.Context, c *config.Config, log *slog.Logger) (identity.AuthoritySource, gateway.Anchor, func(), error) {
+func OpenAuthorities(ctx context.Context, c *config.Config, log *slog.Logger) (identity.AuthoritySource, gateway.Anchor, func(), error) {
 	if !c.OpenBao.Configured() {
 		return nil, nil, func() {}, nil
 	}
@@ -172,8 +172,8 @@ func (o openBaoCredential) Credential(_ context.Context, cluster string) (upstre
 // Clusters implements upstream.CredentialSource.
 func (o openBaoCredential) Clusters() []string { return o.held.Clusters() }
 
-// parseCredential reads what a Talos credential must be, wherever it comes from.
-func parseCredential(certificate, key, ca []byte) (vault.Credential, error) {
+// ParseCredential reads what a Talos credential must be, wherever it comes from.
+func ParseCredential(certificate, key, ca []byte) (vault.Credential, error) {
 	one, err := upstream.ParseCredential(certificate, key, ca)
 	if err == nil {
 		err = upstream.CheckCredential(one.Certificate, one.CAs, time.Now())

@@ -1,4 +1,4 @@
-package main
+package law
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/cmd/bronzeward/config"
+	"bronzeward/cmd/bronzeward/house"
 	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/identity"
@@ -83,7 +84,7 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 	}
 	log := slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError}))
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	authorities, anchor, closeKeys, err := openAuthorities(ctx, cfg, quiet)
+	authorities, anchor, closeKeys, err := house.OpenAuthorities(ctx, cfg, quiet)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 			closeKeys()
 		}
 	}()
-	who, err := newAuthenticator(ctx, cfg, authorities, quiet, nil)
+	who, err := house.NewAuthenticator(ctx, cfg, authorities, quiet, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -101,12 +102,12 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 	if err != nil {
 		return nil, cli.Denied(fmt.Errorf("your credential was refused: %w", err))
 	}
-	store, err := openControl(ctx, cfg, log)
+	store, err := house.OpenControl(ctx, cfg, log)
 	if err != nil {
 		return nil, err
 	}
 	return &desk{
-		acts: &gateway.Acts{Store: store, Judge: newEngine(cfg, log), Anchor: anchor}, actor: gateway.Actor{Caller: caller, Address: "local"},
+		acts: &gateway.Acts{Store: store, Judge: house.NewEngine(cfg, log), Anchor: anchor}, actor: gateway.Actor{Caller: caller, Address: "local"},
 		store: store, close: func() {
 			store.Close()
 			closeKeys()
@@ -120,7 +121,7 @@ func openStore(ctx context.Context, g *cli.Globals) (*control.Store, func(), err
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := openControl(ctx, cfg, slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError})))
+	store, err := house.OpenControl(ctx, cfg, slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return nil, nil, err
 	}

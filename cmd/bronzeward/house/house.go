@@ -1,4 +1,6 @@
-package main
+// Package house builds the rooms of a gateway from its configuration, and runs them: serve, and the
+// schema of its database.
+package house
 
 import (
 	"context"
@@ -31,9 +33,9 @@ func newLogger(c config.LogConfig, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// newAuthenticator proves people by the configuration, and by authorities that may change; null
+// NewAuthenticator proves people by the configuration, and by authorities that may change; null
 // where there are none. now is the clock that token and certificate times are held against.
-func newAuthenticator(ctx context.Context, c *config.Config, authorities identity.AuthoritySource, log *slog.Logger, now func() time.Time) (*identity.Authenticator, error) {
+func NewAuthenticator(ctx context.Context, c *config.Config, authorities identity.AuthoritySource, log *slog.Logger, now func() time.Time) (*identity.Authenticator, error) {
 	people, err := c.ReadAllCertificates(c.Identity.CertificateAuthorities)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("reading identity.certificate_authorities: %w", err))
@@ -72,7 +74,8 @@ func newUpstream(credential upstream.CredentialSource, log *slog.Logger) (*upstr
 	return upstream.NewPool(upstream.Config{Credential: credential, Logger: log})
 }
 
-func openControl(ctx context.Context, c *config.Config, log *slog.Logger) (*control.Store, error) {
+// OpenControl opens the database as the gateway does (database.url).
+func OpenControl(ctx context.Context, c *config.Config, log *slog.Logger) (*control.Store, error) {
 	store, err := control.Open(ctx, control.Config{
 		URL: c.Database.URL, Instance: c.Instance, Logger: log,
 		MaxConns: int32(c.Database.MaxConnections), SettleFloor: c.Apply.SettleFloor,
@@ -99,7 +102,8 @@ func newBook(store *control.Store, log *slog.Logger, observe func(int, time.Dura
 	return audit.NewBook(audit.BookConfig{Pool: store.Pool(), Guard: store.Guard, Logger: log, Observe: observe})
 }
 
-func newEngine(c *config.Config, log *slog.Logger) *policy.Engine {
+// NewEngine readies the judge.
+func NewEngine(c *config.Config, log *slog.Logger) *policy.Engine {
 	return policy.New(policy.EngineConfig{Budget: c.Policy.Budget, Logger: log})
 }
 

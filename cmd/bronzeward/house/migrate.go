@@ -1,4 +1,4 @@
-package main
+package house
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 	"bronzeward/gateway/control"
 )
 
-// migrateCmd creates or updates the schema. It runs as another role than `serve`.
-type migrateCmd struct {
+// Migrate creates or updates the schema. It runs as another role than `serve`.
+type Migrate struct {
 	Check bool `help:"Only say whether this binary serves the schema found; exit code 3 if not."`
 }
 
-func (m *migrateCmd) Run(ctx context.Context, g *cli.Globals) error {
+func (m *Migrate) Run(ctx context.Context, g *cli.Globals) error {
 	cfg, err := config.Load(g.ConfigFile)
 	if err != nil {
 		return err

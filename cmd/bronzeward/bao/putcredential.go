@@ -1,4 +1,4 @@
-package main
+package bao
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/house"
 	"bronzeward/gateway/upstream"
 	"bronzeward/gateway/vault"
 )
@@ -38,7 +39,7 @@ func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *cli.Globals) error
 			return cli.Usage(err)
 		}
 	}
-	one, err := parseCredential(texts[0], texts[1], texts[2])
+	one, err := house.ParseCredential(texts[0], texts[1], texts[2])
 	if err != nil {
 		return cli.Usage(p.where(err))
 	}
@@ -56,7 +57,7 @@ func (p *openBaoPutCredentialCmd) Run(ctx context.Context, g *cli.Globals) error
 	if err := vault.CheckPeoplesCA(one.CAs, append(people, kept...)); err != nil {
 		return cli.Usage(fmt.Errorf("--ca %s: %w", p.CA, err))
 	}
-	version, err := vault.PutCredential(ctx, client, p.Cluster, texts[0], texts[1], texts[2], parseCredential)
+	version, err := vault.PutCredential(ctx, client, p.Cluster, texts[0], texts[1], texts[2], house.ParseCredential)
 	if err != nil {
 		return err
 	}

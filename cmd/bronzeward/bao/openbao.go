@@ -1,4 +1,5 @@
-package main
+// Package bao is the commands about OpenBao: set it up, look at it, and put what it holds.
+package bao
 
 import (
 	"context"
@@ -16,9 +17,9 @@ import (
 	"bronzeward/gateway/vault"
 )
 
-// openBaoCmd is what operators do with OpenBao. All of it uses openbao.address of the
+// Commands is what operators do with OpenBao. All of it uses openbao.address of the
 // configuration and an operator's own token.
-type openBaoCmd struct {
+type Commands struct {
 	Setup         openBaoSetupCmd         `cmd:"" help:"Make the mounts, keys and policies that a gateway needs, after showing them."`
 	PutCredential openBaoPutCredentialCmd `cmd:"" help:"Put the Talos credential of a cluster; a running gateway takes it up by itself."`
 	RotateCA      openBaoRotateCACmd      `cmd:"" name:"rotate-ca" help:"Make a new authority for people's certificates; the present one stays trusted beside it."`

@@ -1,4 +1,4 @@
-package main
+package bao
 
 import (
 	"encoding/json"

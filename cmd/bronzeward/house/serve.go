@@ -1,4 +1,4 @@
-package main
+package house
 
 import (
 	"context"
@@ -21,14 +21,14 @@ import (
 	"bronzeward/gateway/notify"
 )
 
-// serveCmd runs the gateway.
-type serveCmd struct {
+// Serve runs the gateway.
+type Serve struct {
 	Development bool          `help:"Accept development key files and policy.watch_directory."`
 	Grace       time.Duration `default:"60s" help:"How long running applies may take to finish when the process is told to stop."`
 }
 
 // Run serves until ctx ends, then lets running applies reach their outcome.
-func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
+func (s *Serve) Run(ctx context.Context, g *cli.Globals) (err error) {
 	cfg, err := config.Load(g.ConfigFile)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 	if err := facts.CheckTable(facts.SupportedMinor); err != nil {
 		return fmt.Errorf("the method table does not match what Talos %s serves: %w", facts.SupportedMinor, err)
 	}
-	store, err := openControl(ctx, cfg, log)
+	store, err := OpenControl(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 	if err != nil {
 		return err
 	}
-	who, err := newAuthenticator(ctx, cfg, held.authorities, log, now)
+	who, err := NewAuthenticator(ctx, cfg, held.authorities, log, now)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 		return err
 	}
 	defer pool.Close()
-	engine := newEngine(cfg, log)
+	engine := NewEngine(cfg, log)
 	certificate := &fileCertificate{certificate: cfg.Path(cfg.TLS.Certificate), key: cfg.Path(cfg.TLS.Key), log: log}
 	gw, err := gateway.New(gateway.Config{
 		Certificate: certificate,
@@ -140,7 +140,7 @@ func (s *serveCmd) Run(ctx context.Context, g *cli.Globals) (err error) {
 }
 
 // check refuses what only development may have.
-func (s *serveCmd) check(cfg *config.Config) error {
+func (s *Serve) check(cfg *config.Config) error {
 	if cfg.Policy.WatchDirectory != "" && !s.Development {
 		return cli.Usage(errors.New("policy.watch_directory is for development: start with --development, or use `bronzeward policy activate`"))
 	}
@@ -148,7 +148,7 @@ func (s *serveCmd) check(cfg *config.Config) error {
 }
 
 // run keeps the listeners and the background work going until ctx ends or one of them errs.
-func (s *serveCmd) run(ctx context.Context, r rooms, sender *notify.Sender, listener, web net.Listener, server *http.Server, cfg *config.Config) error {
+func (s *Serve) run(ctx context.Context, r rooms, sender *notify.Sender, listener, web net.Listener, server *http.Server, cfg *config.Config) error {
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
 

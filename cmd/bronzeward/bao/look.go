@@ -1,4 +1,4 @@
-package main
+package bao
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/cmd/bronzeward/config"
+	"bronzeward/cmd/bronzeward/house"
 	"bronzeward/gateway/vault"
 )
 
@@ -71,7 +72,7 @@ func heldParts(ctx context.Context, cfg *config.Config, client *vault.Client, st
 	if err != nil {
 		return nil, err
 	}
-	held, err := vault.Held(ctx, client, parseCredential, append(people, kept...))
+	held, err := vault.Held(ctx, client, house.ParseCredential, append(people, kept...))
 	return statesOf(held), err
 }
 
