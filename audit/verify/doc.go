@@ -2,6 +2,7 @@
 // tree to its tiles, and the tree to every checkpoint, those an auditor kept at home included.
 //
 //	entries, outcomes ─▶ two readers, by ranges of time ─▶ record against columns, leaf recomputed ─┐
+//	audit.terms, by which entries are searched ─▶ sums of the terms, by range, against those that the records give
 //	leaves ─▶ one reader, by index ─▶ tree, tiles, checkpoints, kept files ─────────────────────────┴▶ matcher, by id
 //
 // Everything is read in one snapshot of the database, so that a book which is written to meanwhile is whole all the same,
@@ -12,6 +13,10 @@
 // the tree of leaves is not the one that was signed, the tile of 256 leaves that differs is named, and inside it the
 // leaf that was replaced, the leaf that was deleted or the two that changed places, where putting it right gives the
 // stored root again.
+//
+// The terms of audit.terms are compared as multisets, by sums under a key of the run's own; where a range's sums differ,
+// the terms are looked up one by one. A term that belongs to an entry which is itself told of (changed, inserted, missing)
+// is not told of besides, nor are those that a detached month leaves behind, whose records are not here to say.
 //
 // # Trust
 //

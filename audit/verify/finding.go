@@ -40,18 +40,20 @@ const (
 	Inserted Kind = "inserted"
 	// Column: a column is not what the record beside it says.
 	Column Kind = "column"
+	// Term: audit.terms, by which entries are searched, lacks a term that an entry's record gives, or has one that it does not.
+	Term Kind = "term"
 	// Unsequenced: a row that has waited for its leaf for over a minute, or that waits and has one.
 	Unsequenced Kind = "unsequenced"
 )
 
 var gravest = []Kind{
-	RolledBack, Forked, Signature, Checkpoint, Tree, Tile, Leaf, OutOfOrder, Detached, Missing, Changed, Inserted, Column, Unsequenced,
+	RolledBack, Forked, Signature, Checkpoint, Tree, Tile, Leaf, OutOfOrder, Detached, Missing, Changed, Inserted, Column, Term, Unsequenced,
 }
 
 // Finding is one thing that is wrong. What does not apply is zero.
 type Finding struct {
 	Kind Kind `json:"kind"`
-	// Table is where it is: entries, outcomes, unsequenced, leaves, tiles, checkpoints, trees, or the name of a kept file.
+	// Table is where it is: entries, outcomes, unsequenced, terms, leaves, tiles, checkpoints, trees, or the name of a kept file.
 	Table      string    `json:"table"`
 	ID         uuid.UUID `json:"id,omitzero"`
 	RecordedAt time.Time `json:"recorded_at,omitzero"`
@@ -60,6 +62,9 @@ type Finding struct {
 	Indexes *[2]int64 `json:"indexes,omitempty"`
 	// Differs are the columns whose values are not what they should be.
 	Differs []string `json:"differs,omitempty"`
+	// Field and Term are the term of audit.terms that it is about.
+	Field string `json:"field,omitempty"`
+	Term  string `json:"term,omitempty"`
 	// Others are further rows it is about: that with which it changed places, those at the ends of a tile.
 	Others []Place `json:"others,omitempty"`
 	// Rows is how many rows it stands for, if not one.

@@ -236,6 +236,7 @@ func sample(n int) audit.Entry {
 	case 4:
 		e.DryRun, e.Mode, e.AttemptID, e.ChangeID = true, "no-reboot", uuid.MustParse("018f2f6e-0000-7000-8000-0000000000aa"), "ch-1"
 		e.Digest, e.Base, e.Persistent = "hmac-sha256:k1:aa", "hmac-sha256:k1:bb", "hmac-sha256:k1:cc"
+		e.Facts = []byte(`{"config":{"changes":[{"path":"machine.sysctls[\"net.core\"]","field":"machine.sysctls"},{"path":"machine.type","field":"machine.type"}]}}`)
 	}
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,6 +52,9 @@ const (
 
 	sourceEntry, sourceOutcome = 'e', 'o'
 )
+
+// columnCodes is the place of the column codes of entries.
+var columnCodes = slices.IndexFunc(entries.columns, func(c column) bool { return c.name == "codes" })
 
 // badRecord is set in a difference when the record is not canonical.
 const badRecord = 1 << 31

@@ -24,8 +24,8 @@ func (r *row) table() *table { return tableOf(r.source) }
 
 // chunk is a range of recorded_at that one reader reads, about as many rows as the leaves up to leaves.
 type chunk struct {
-	from, to string // literals; empty is without limit
-	leaves   int64  // how many leaves of the book come up to its end
+	from, to int64 // microseconds since 1970; 0 is without limit
+	leaves   int64 // how many leaves of the book come up to its end
 }
 
 const (
@@ -63,30 +63,27 @@ func chunks(ctx context.Context, conn *pgx.Conn, trees []treeRow, stride, since,
 		if end <= since || until != 0 && end >= until || moment(end).IsZero() {
 			continue
 		}
-		out = append(out, chunk{from: literal(from), to: literal(end), leaves: int64(i+1) * stride})
+		out = append(out, chunk{from: from, to: end, leaves: int64(i+1) * stride})
 		from = end
 	}
-	return append(out, chunk{from: literal(from), to: literal(until), leaves: total}), nil
+	return append(out, chunk{from: from, to: until, leaves: total}), nil
 }
 
 // literal is a time in SQL.
 func literal(micros int64) string {
-	if micros == 0 {
-		return ""
-	}
 	return "timestamptz '" + moment(micros).Format("2006-01-02 15:04:05.000000") + "+00'"
 }
 
 func (c chunk) where() string {
 	switch {
-	case c.from == "" && c.to == "":
+	case c.from == 0 && c.to == 0:
 		return ""
-	case c.from == "":
-		return " where recorded_at < " + c.to
-	case c.to == "":
-		return " where recorded_at >= " + c.from
+	case c.from == 0:
+		return " where recorded_at < " + literal(c.to)
+	case c.to == 0:
+		return " where recorded_at >= " + literal(c.from)
 	}
-	return " where recorded_at >= " + c.from + " and recorded_at < " + c.to
+	return " where recorded_at >= " + literal(c.from) + " and recorded_at < " + literal(c.to)
 }
 
 // rowReader reads chunks and sends their rows; an empty batch ends a chunk.
@@ -95,13 +92,18 @@ type rowReader struct {
 	out  chan []row
 	// counts are of entries and of outcomes read.
 	counts [2]*atomic.Int64
+	// terms gets what the entries give, under the number of their chunk; null if the book has no audit.terms.
+	terms *termSums
+	chunk int
 
 	batch  []row
 	values []member
 	space  []byte
 }
 
-func (r *rowReader) read(ctx context.Context, c chunk) error {
+// read reads the chunk with the number n.
+func (r *rowReader) read(ctx context.Context, n int, c chunk) error {
+	r.chunk = n
 	for _, t := range []*table{entries, outcomes} {
 		err := copyOut(ctx, r.conn, t.query+c.where(), len(t.columns), func(fields [][]byte) error {
 			return r.row(ctx, t, fields)
@@ -118,7 +120,8 @@ func (r *rowReader) read(ctx context.Context, c chunk) error {
 	return r.send(ctx)
 }
 
-func (r *rowReader) row(ctx context.Context, t *table, fields [][]byte) error {
+// parse reads a row, and leaves the values of its record in r.values.
+func (r *rowReader) parse(t *table, fields [][]byte) (row, error) {
 	if r.values == nil {
 		r.values = make([]member, max(len(entries.columns), len(outcomes.columns)))
 	}
@@ -127,14 +130,23 @@ func (r *rowReader) row(ctx context.Context, t *table, fields [][]byte) error {
 	x.at, ok[0] = micros(fields[columnAt])
 	x.id, ok[1] = uuidOf(fields[columnID])
 	if ok != [2]bool{true, true} {
-		return errCopy
+		return row{}, errCopy
 	}
 	x.hash, r.space = rowLeaf(fields[columnRecord], x.at, r.space)
 	if beside, ok := hashOf(fields[columnLeaf]); !ok || beside != x.hash {
 		x.differs |= 1 << columnLeaf
 	}
+	return x, nil
+}
+
+func (r *rowReader) row(ctx context.Context, t *table, fields [][]byte) error {
+	x, err := r.parse(t, fields)
+	if err != nil {
+		return err
+	}
 	if t == entries {
 		r.counts[0].Add(1)
+		r.addTerms(fields[columnRecord], &x)
 	} else {
 		r.counts[1].Add(1)
 	}
@@ -145,6 +157,19 @@ func (r *rowReader) row(ctx context.Context, t *table, fields [][]byte) error {
 		return r.send(ctx)
 	}
 	return nil
+}
+
+// addTerms sums what audit.terms should hold of an entry. One whose record cannot be read is told of for that, and counts
+// as one that gives no terms.
+func (r *rowReader) addTerms(record []byte, x *row) {
+	if r.terms == nil || x.differs&badRecord != 0 {
+		return
+	}
+	for _, t := range termsOf(record, r.values[columnCodes]) {
+		var h hash
+		h, r.space = r.terms.hash([]byte(t.field), []byte(t.text), x.at, x.id, r.space)
+		r.terms.given[r.chunk].add(h)
+	}
 }
 
 func (r *rowReader) send(ctx context.Context) error {

@@ -24,6 +24,7 @@ type session struct {
 	snapshot string
 	conns    []*pgx.Conn
 	now      int64 // database clock when the snapshot was taken, in microseconds since 1970
+	terms    bool  // the book has audit.terms
 }
 
 // settings hold for a transaction. Whole partitions must not be read because of statistics that are missing, a reader must
@@ -106,7 +107,7 @@ func (s *session) close() {
 
 func (s *session) checkSchema(ctx context.Context) error {
 	var have int32
-	if err := s.base.QueryRow(ctx, "select version from audit.schema_version").Scan(&have); err != nil {
+	if err := s.base.QueryRow(ctx, "select version, version >= $1 or to_regclass('audit.terms') is not null from audit.schema_version", termsSchema).Scan(&have, &s.terms); err != nil {
 		return fmt.Errorf("reading the schema version: %w", cause(err))
 	}
 	if have < treeSchema || have > audit.NewestSchema {
@@ -116,8 +117,11 @@ func (s *session) checkSchema(ctx context.Context) error {
 	return nil
 }
 
-// treeSchema is the schema version that brought the tree.
-const treeSchema int32 = 3
+// treeSchema is the schema version that brought the tree, termsSchema that which brought audit.terms.
+const (
+	treeSchema  int32 = 3
+	termsSchema int32 = 4
+)
 
 // cause makes an error of the database fit to be shown: without detail and message, which may quote a row. What a login
 // may not do, or a table that is not there, quotes none.

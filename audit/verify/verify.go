@@ -142,6 +142,10 @@ func (v *verification) run(ctx context.Context, s *session) error {
 		return err
 	}
 
+	var terms *termSums
+	if s.terms {
+		terms = newTermSums(list)
+	}
 	group, gctx := errgroup.WithContext(ctx)
 	readers := make([]*rowReader, v.options.Readers)
 	for i := range readers {
@@ -149,7 +153,7 @@ func (v *verification) run(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		readers[i] = &rowReader{conn: conn, out: make(chan []row, chunkBatches), counts: [2]*atomic.Int64{&v.entries, &v.outcomes}}
+		readers[i] = &rowReader{conn: conn, out: make(chan []row, chunkBatches), counts: [2]*atomic.Int64{&v.entries, &v.outcomes}, terms: terms}
 	}
 	leafConn, err := s.join(ctx)
 	if err != nil {
@@ -162,9 +166,12 @@ func (v *verification) run(ctx context.Context, s *session) error {
 	for i, r := range readers {
 		group.Go(func() error {
 			for k := i; k < len(list); k += len(readers) {
-				if err := r.read(gctx, list[k]); err != nil {
+				if err := r.read(gctx, k, list[k]); err != nil {
 					return err
 				}
+			}
+			if i == 0 && terms != nil {
+				return terms.read(gctx, r.conn)
 			}
 			return nil
 		})
@@ -185,6 +192,11 @@ func (v *verification) run(ctx context.Context, s *session) error {
 		return err
 	}
 	m.bushes.resolve()
+	if terms != nil {
+		if err := terms.localise(ctx, readers[0].conn, m.look, v.found); err != nil {
+			return err
+		}
+	}
 	v.report.Entries, v.report.Outcomes, v.report.Waiting = v.entries.Load(), v.outcomes.Load(), m.waiting
 	for k, n := range m.away {
 		if v.accepts[k.month] {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -144,7 +145,8 @@ var tampered = []struct {
 	},
 	{
 		"a leaf and its row deleted in the middle", `delete from audit.entries where id = '{E100.id}'; delete from audit.leaves where tree = 1 and index = {E100}`,
-		[]string{"leaf leaves 1/{E100} []"},
+		// Its terms, which stayed, say which it was.
+		[]string{"leaf leaves 1/{E100} []", `term terms [] {E100.id} code "BW-CONFIG-004"`, `term terms [] {E100.id} code "BW-MODE-001"`},
 	},
 	{
 		"a leaf deleted at the end", `delete from audit.leaves where tree = 1 and index = 729`,
@@ -223,6 +225,74 @@ var tampered = []struct {
 		[]string{"changed entries 1/{E20} [table] {E20.id}"},
 	},
 	{
+		"a term deleted", `delete from audit.terms where id = '{P20.id}' and term = 'machine.sysctls["net.core"]'`,
+		[]string{`term terms 1/{P20} [] {P20.id} path "machine.sysctls[\"net.core\"]"`},
+	},
+	{
+		"all terms of an entry deleted", `delete from audit.terms where id = '{D20.id}'`,
+		[]string{`term terms 1/{D20} [] {D20.id} code "BW-CONFIG-004"`, `term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`},
+	},
+	{
+		"a term inserted", `insert into audit.terms select 'path', 'cluster', recorded_at, id from audit.entries where id = '{P20.id}'`,
+		[]string{`term terms 1/{P20} [] {P20.id} path "cluster"`},
+	},
+	{
+		"a term inserted for an entry that gives none", `insert into audit.terms select 'code', 'BW-X', recorded_at, id from audit.entries where id = '{W.id}'`,
+		[]string{`term terms [] {W.id} code "BW-X"`},
+	},
+	{
+		"a term inserted for an entry that never was", `insert into audit.terms values ('code', 'BW-MODE-001', now(), '018f2f6e-0000-7000-8000-00000000ffff')`,
+		[]string{`term terms [] 018f2f6e-0000-7000-8000-00000000ffff code "BW-MODE-001"`},
+	},
+	{
+		"a term inserted at another time than its entry's", `insert into audit.terms select field, term, recorded_at + interval '1 hour', id from audit.terms where id = '{D20.id}' and term = 'BW-MODE-001'`,
+		[]string{`term terms [] {D20.id} code "BW-MODE-001"`},
+	},
+	{
+		"a term inserted outside of all time", `insert into audit.terms select field, term, 'infinity', id from audit.terms where id = '{D20.id}' and term = 'BW-MODE-001'`,
+		[]string{`term terms [] {D20.id} code "BW-MODE-001"`},
+	},
+	{
+		"a term twice", `alter table audit.terms drop constraint terms_pk; insert into audit.terms select * from audit.terms where id = '{D20.id}' and term = 'BW-MODE-001'`,
+		[]string{`term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`},
+	},
+	{
+		"a term changed", `update audit.terms set term = 'BW-MODE-002' where id = '{D20.id}' and term = 'BW-MODE-001'`,
+		[]string{`term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`, `term terms 1/{D20} [] {D20.id} code "BW-MODE-002"`},
+	},
+	{
+		"a term's field changed", `alter table audit.terms drop constraint terms_field_known; update audit.terms set field = 'path' where id = '{D20.id}' and term = 'BW-MODE-001'`,
+		[]string{`term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`, `term terms 1/{D20} [] {D20.id} path "BW-MODE-001"`},
+	},
+	{
+		"a term given to another entry", `update audit.terms set (recorded_at, id) = (select recorded_at, id from audit.entries where id = '{P20.id}') where id = '{D20.id}' and term = 'BW-MODE-001'`,
+		[]string{`term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`, `term terms 1/{P20} [] {P20.id} code "BW-MODE-001"`},
+	},
+	{
+		"a term that is too long to be one", `alter table audit.terms drop constraint terms_pk; insert into audit.terms select 'code', repeat('ä', 3000), recorded_at, id from audit.entries where id = '{P20.id}'`,
+		[]string{`term terms 1/{P20} [] {P20.id} code "` + strings.Repeat("ä", 1024) + `…[cut here]"`},
+	},
+	{
+		"an entry deleted whose terms stayed", `delete from audit.entries where id = '{D400.id}'`,
+		[]string{"missing entries 1/{D400} [] {D400.id}"},
+	},
+	{
+		"an entry deleted with its terms", `delete from audit.terms where id = '{D400.id}'; delete from audit.entries where id = '{D400.id}'`,
+		[]string{"missing entries 1/{D400} [] {D400.id}"},
+	},
+	{
+		"an entry changed so that it gives other terms", `update audit.entries set codes = '{BW-CONFIG-005,BW-MODE-001}', record = convert_to(replace(convert_from(record, 'UTF8'), 'BW-CONFIG-004', 'BW-CONFIG-005'), 'UTF8') where id = '{D20.id}'`,
+		[]string{"changed entries 1/{D20} [record] {D20.id}"},
+	},
+	{
+		"a codes column changed, and terms with it", `update audit.entries set codes = '{BW-MODE-001}' where id = '{D20.id}'; delete from audit.terms where id = '{D20.id}' and term = 'BW-CONFIG-004'`,
+		[]string{"column entries 1/{D20} [codes] {D20.id}", `term terms 1/{D20} [] {D20.id} code "BW-CONFIG-004"`},
+	},
+	{
+		"all terms deleted", `delete from audit.terms`,
+		nil, // counted below
+	},
+	{
 		"a tree's row deleted", `delete from audit.trees where tree = 1`,
 		[]string{"tree trees 1 []"},
 	},
@@ -264,6 +334,11 @@ func TestTamperingIsFoundAndNamed(t *testing.T) {
 				if gone < 10 || r.Counts[Missing] != gone || len(r.Counts) != 1 {
 					t.Errorf("%d rows are gone, counted are %v", gone, r.Counts)
 				}
+			case "all terms deleted":
+				gave := count(t, d, `select count(*) from (select e.id, 'c' || c from audit.entries e, unnest(codes) c union select e.id, 'p' || p from audit.entries e, audit.path_terms(record) p) x`)
+				if gave < 500 || r.Counts[Term] != gave || len(r.Counts) != 1 || len(r.Findings) != 20 {
+					t.Errorf("%d terms are gone, counted are %v", gave, r.Counts)
+				}
 			case "many leaves deleted, over tiles":
 				if r.Counts[Inserted] != 401 || r.Counts[Leaf] != 1 || len(r.Counts) != 2 || r.Trees[0].Unknown != 3 || r.Trees[0].Agreed != 0 || len(r.Findings) != 21 {
 					t.Errorf("counted are %v, %+v", r.Counts, r.Trees[0])
@@ -286,9 +361,10 @@ func count(t testing.TB, d database, sql string) (n int64) {
 	return n
 }
 
-var placeholder = regexp.MustCompile(`\{([EOAW]?)(\d*)(\.id)?\}`)
+var placeholder = regexp.MustCompile(`\{([EOAWDP]?)(\d*)(\.id)?\}`)
 
-// expand puts places and ids in; {A…} is an entry that was allowed, {W} one that waits.
+// expand puts places and ids in; {A…} is an entry that was allowed, {D…} one with two codes,
+// {P…} one with changed paths, {W} one that waits.
 func (d database) expand(t testing.TB, text string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(word string) string {
 		m := placeholder.FindStringSubmatch(word)
@@ -298,7 +374,10 @@ func (d database) expand(t testing.TB, text string) string {
 		if m[1] == "W" {
 			return d.text(t, "select id::text from audit.unsequenced where source = 'entry' order by recorded_at limit 1")
 		}
-		what := map[string]string{"": "", "E": "and source = 'entry'", "O": "and source = 'outcome'", "A": "and id in (select id from audit.entries where verdict = 'allow')"}[m[1]]
+		what := map[string]string{
+			"": "", "E": "and source = 'entry'", "O": "and source = 'outcome'", "A": "and id in (select id from audit.entries where verdict = 'allow')",
+			"D": "and id in (select id from audit.entries where codes = '{BW-CONFIG-004,BW-MODE-001}')", "P": "and id in (select id from audit.entries where audit.names_paths(record))",
+		}[m[1]]
 		column := "index::text"
 		if m[3] != "" {
 			column = "id::text"
@@ -327,6 +406,9 @@ func told(list []Finding) []string {
 			words = append(words, fmt.Sprintf("with %d", f.Others[0].Index))
 		} else if f.ID != uuid.Nil {
 			words = append(words, f.ID.String())
+		}
+		if f.Term != "" {
+			words = append(words, f.Field, strconv.Quote(f.Term))
 		}
 		out = append(out, strings.Join(words, " "))
 	}

@@ -84,7 +84,7 @@ func benchFull(ctx context.Context, args []string) (err error) {
 	return writeBetween(*write, bookBegin, bookEnd, text)
 }
 
-// openFullHouse opens a book, and makes and fills it where it is not there yet.
+// openFullHouse opens a book, and makes and fills it as far as it is not there yet.
 func openFullHouse(ctx context.Context, server *postgres.Server, product, name string, entries int) (*fullHouse, error) {
 	h := &fullHouse{server: server, product: product, name: name}
 	there, err := h.database(ctx)
@@ -117,10 +117,12 @@ func (h *fullHouse) database(ctx context.Context) (there bool, err error) {
 	if err := admin.QueryRow(ctx, whole, h.name).Scan(&there); err != nil || there {
 		return there, err
 	}
-	for _, sql := range []string{"drop database if exists " + h.name, "create database " + h.name} {
-		if _, err := admin.Exec(ctx, sql); err != nil {
-			return false, err
-		}
+	var begun bool
+	if err := admin.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", h.name).Scan(&begun); err != nil || begun {
+		return false, err
+	}
+	if _, err := admin.Exec(ctx, "create database "+h.name); err != nil {
+		return false, err
 	}
 	conn, err := pgx.Connect(ctx, h.dsn(postgres.Superuser))
 	if err != nil {
@@ -150,8 +152,15 @@ func (h *fullHouse) fill(ctx context.Context, entries int) error {
 	if err := f.Prepare(ctx); err != nil {
 		return err
 	}
-	if err := f.Fill(ctx, 1, entries, 0, 1); err != nil {
-		return fmt.Errorf("filling the book: %w", err)
+	// A run that was ended goes on with other rows.
+	var have int
+	if err := h.pool.QueryRow(ctx, "select count(*) from audit.entries").Scan(&have); err != nil {
+		return err
+	}
+	if have < entries {
+		if err := f.Fill(ctx, uint64(1+have), entries-have, float64(have)/float64(entries), 1); err != nil {
+			return fmt.Errorf("filling the book: %w", err)
+		}
 	}
 	if _, err := h.sequenced(ctx); err != nil {
 		return fmt.Errorf("sequencing: %w", err)

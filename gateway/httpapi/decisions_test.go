@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -328,4 +329,47 @@ func TestFollowingEndsWithTheServerAndWithAuthority(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestATreesGrowthIsProven(t *testing.T) {
+	w := newWorld(t)
+	var got struct {
+		Tree     int32
+		From, To int64
+		Hashes   [][]byte
+	}
+	rec := httptest.NewRecorder()
+	w.handler.ServeHTTP(rec, request("GET", "/checkpoints/consistency?tree=2&from=1&to=2", nil))
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || got.Tree != 2 || got.From != 1 || got.To != 2 || len(got.Hashes) != 2 || len(got.Hashes[1]) != 32 || got.Hashes[1][0] != 2 {
+		t.Errorf("%v, %s", err, rec.Body)
+	}
+	for target, status := range map[string]int{
+		"?tree=2&from=1": 400, "?from=1&to=2": 400, "?tree=2&from=2&to=1": 400, "?tree=0&from=1&to=2": 400, "?tree=2&from=x&to=2": 400,
+		"?tree=2147483648&from=1&to=2": 400, "?tree=2&from=1&to=281474976710657": 400, "?tree=2&from=1&to=2&limit=1": 400,
+		"?tree=2&from=1&to=3": 409, "?tree=3&from=1&to=2": 409,
+	} {
+		w.refuses(t, request("GET", "/checkpoints/consistency"+target, nil), status, fmt.Sprintf("BW-HTTP-%d", status))
+	}
+	w.shelf.prove = errors.New("no connection")
+	w.refuses(t, request("GET", "/checkpoints/consistency?tree=2&from=1&to=2", nil), 503, "BW-HTTP-503")
+}
+
+func TestCheckpointsOfOlderTrees(t *testing.T) {
+	w := newWorld(t)
+	for target, want := range map[string]string{"": "n2 n1", "?tree=3": "n2 n1", "?tree=2": "n2 n1", "?tree=1": "n1"} {
+		rec := httptest.NewRecorder()
+		w.handler.ServeHTTP(rec, request("GET", "/checkpoints"+target, nil))
+		var got struct{ Items []struct{ Note string } }
+		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		var notes []string
+		for _, one := range got.Items {
+			notes = append(notes, one.Note)
+		}
+		if strings.Join(notes, " ") != want {
+			t.Errorf("%s gives %v", target, notes)
+		}
+	}
+	w.refuses(t, request("GET", "/checkpoints?tree=0", nil), 400, "BW-HTTP-400")
 }

@@ -65,6 +65,7 @@ func TestEveryRouteIsAnActOfTheShippedLaw(t *testing.T) {
 		"GET /decisions/{id}":              {"decisions.read"},
 		"GET /decisions/{id}/proof":        {"proofs.read"},
 		"GET /checkpoints":                 {"proofs.read"},
+		"GET /checkpoints/consistency":     {"proofs.read"},
 	}
 	got, acts := map[string][2]string{}, shippedActs(t)
 	for _, rt := range (&door{}).routes() {

@@ -80,6 +80,7 @@ func (d *door) routes() []route {
 		{http.MethodGet, "/decisions/{id}", actDecisionsRead, 0, d.getDecision},
 		{http.MethodGet, "/decisions/{id}/proof", actProofsRead, 0, d.getDecisionProof},
 		{http.MethodGet, "/checkpoints", actProofsRead, 0, d.listCheckpoints},
+		{http.MethodGet, "/checkpoints/consistency", actProofsRead, 0, d.getConsistency},
 		{http.MethodGet, "/whoami", actOwn, 0, d.whoami},
 		{http.MethodGet, "/notices", actNoticesRead, 0, d.listNotices},
 	}

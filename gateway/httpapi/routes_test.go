@@ -88,6 +88,7 @@ var every = []struct {
 	{"show a decision", "GET", "/decisions/" + numbered(42).String(), nil, 200, "read decisions.read " + numbered(42).String()},
 	{"prove a decision", "GET", "/decisions/" + numbered(42).String() + "/proof", nil, 200, "read proofs.read " + numbered(42).String()},
 	{"list checkpoints", "GET", "/checkpoints?limit=1", nil, 200, "read proofs.read "},
+	{"prove a tree's growth", "GET", "/checkpoints/consistency?tree=2&from=1&to=2", nil, 200, "read proofs.read "},
 	{"who am I", "GET", "/whoami", nil, 200, "read decisions.own "},
 	{"notices", "GET", "/notices?dead=true&limit=5", nil, 200, "read notices.read "},
 }

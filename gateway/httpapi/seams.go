@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"bronzeward/audit"
 	"bronzeward/audit/tree"
@@ -174,10 +175,12 @@ type CheckpointStore interface {
 	CheckpointsBefore(ctx context.Context, tree int32, size int64, limit int) ([]audit.StoredCheckpoint, error)
 }
 
-// Prover proves that entries stand in the book.
+// Prover proves that entries stand in the book, and that the book only grew.
 type Prover interface {
 	// Prove fails with tree.ErrNotFound, tree.ErrNotSigned or tree.ErrBroken, among others.
 	Prove(ctx context.Context, entry uuid.UUID) (tree.Proof, error)
+	// Consistency fails with tree.ErrMissing, among others, where the tree has not so many leaves, or lacks some.
+	Consistency(ctx context.Context, tree int32, older, newer int64) (tlog.TreeProof, error)
 }
 
 // Readiness says whether this replica would decide a call now.

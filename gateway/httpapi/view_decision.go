@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"strconv"
 
 	"github.com/google/uuid"
 
@@ -64,48 +63,4 @@ func (d *door) wholeDecision(ctx context.Context, r *audit.Row) (api.WholeDecisi
 		}
 	}
 	return v, nil
-}
-
-// listCheckpoints is a page of the signed heads, newest first.
-func (d *door) listCheckpoints(c *call) (answer, error) {
-	q := c.query("limit", "cursor")
-	limit := q.limit()
-	number, size := q.afterCheckpoint()
-	if q.err != nil {
-		return nil, q.err
-	}
-	if err := c.reads(actProofsRead); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, readWithin)
-	defer cancel()
-	found, err := d.Checkpoints.CheckpointsBefore(ctx, number, size, limit+1)
-	if err != nil {
-		return nil, unread(err)
-	}
-	page, next := pageOf(found, limit, func(one *audit.StoredCheckpoint) string {
-		return cursorOf(listOfCheckpoints, strconv.Itoa(int(one.Tree)), strconv.FormatInt(one.Size, 10))
-	})
-	body := api.CheckpointList{Items: make([]api.Checkpoint, 0, len(page)), Next: next}
-	for _, one := range page {
-		body.Items = append(body.Items, api.Checkpoint{
-			Tree: one.Tree, Origin: one.Origin, Epoch: one.Epoch.String(), Size: one.Size, Root: one.Root, SignedAt: one.SignedAt.UTC(), Note: one.Note,
-		})
-	}
-	return api.ListCheckpoints200JSONResponse{Body: body}.VisitListCheckpointsResponse, nil
-}
-
-// afterCheckpoint is the checkpoint a page begins behind; zero begins the list.
-func (q *query) afterCheckpoint() (tree int32, size int64) {
-	key := q.cursor(listOfCheckpoints, 2)
-	if key == nil {
-		return 0, 0
-	}
-	number, err := strconv.ParseInt(key[0], 10, 32)
-	size, errSize := strconv.ParseInt(key[1], 10, 64)
-	if err != nil || errSize != nil || number < 1 || size < 1 || cursorOf(listOfCheckpoints, strconv.FormatInt(number, 10), strconv.FormatInt(size, 10)) != q.values.Get("cursor") {
-		q.fail(malformed("the parameter cursor is not one that this list gave as next"))
-		return 0, 0
-	}
-	return int32(number), size
 }

@@ -16,7 +16,7 @@ import (
 )
 
 type checkpointCmd struct {
-	DatabaseFlags
+	ReachFlags
 	PublicKey string        `placeholder:"FILE" help:"Public keys of the checkpoints, as \"bronzeward openbao checkpoint-key\" prints them. Without them the signature is not checked."`
 	Keep      string        `placeholder:"FILE" help:"Keep the checkpoint in this file: the one that is there must be shown to be a beginning of the new one, or the book was rolled back or forked."`
 	Follow    bool          `short:"f" help:"Go on keeping the newest, until interrupted, or until the book was rolled back or forked."`
@@ -29,9 +29,13 @@ type heads interface {
 	newest(ctx context.Context) (tree.Stored, error)
 	// last is the newest checkpoint of the tree with the origin; tree.ErrNotFound if there is none.
 	last(ctx context.Context, origin string) (tree.Stored, error)
-	// consistency is the proof that the tree at one size begins with it at another.
+	// consistency is the proof that the tree at one size begins with it at another. An error with errUnasked in its chain, or
+	// a cli.UnavailableError, says that the question was not answered; any other one that there is no such proof.
 	consistency(ctx context.Context, of tree.Stored, older int64) (tlog.TreeProof, error)
 }
+
+// errUnasked is in the chain of the error for a question that was refused, which shows nothing about the book.
+var errUnasked = errors.New("whether the book only grew was not answered")
 
 type databaseHeads struct{ pool *pgxpool.Pool }
 
@@ -66,7 +70,10 @@ func (d databaseHeads) last(ctx context.Context, origin string) (tree.Stored, er
 
 func (d databaseHeads) consistency(ctx context.Context, of tree.Stored, older int64) (tlog.TreeProof, error) {
 	p, err := tree.Consistency(ctx, d.pool, of.Tree, older, of.Size)
-	return p, err
+	if errors.Is(err, tree.ErrMissing) {
+		return p, err
+	}
+	return p, away(err)
 }
 
 // keeper keeps the newest checkpoint in a file.
@@ -94,15 +101,19 @@ func (c *checkpointCmd) Run(ctx context.Context, g *cli.Globals, from Settings) 
 	if err != nil {
 		return err
 	}
-	pool, err := c.OpenBook(ctx, from)
+	pool, client, closing, err := c.reach(ctx, g, from)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
+	defer closing()
+	var where heads = databaseHeads{pool}
+	if client != nil {
+		where = gatewayHeads{client}
+	}
 	if keys == nil {
 		fmt.Fprintln(g.ErrOut, "the signature is NOT checked: give --public-key FILE")
 	}
-	k := &keeper{g: g, where: databaseHeads{pool}, keys: keys, file: c.Keep}
+	k := &keeper{g: g, where: where, keys: keys, file: c.Keep}
 	return k.run(ctx, c.Follow, c.Every)
 }
 
@@ -209,7 +220,7 @@ func (k *keeper) compare(ctx context.Context, kept tree.Checkpoint, newest tree.
 	var proof tlog.TreeProof
 	if last.Size > kept.Size {
 		if proof, err = k.where.consistency(ctx, last, kept.Size); err != nil {
-			if err := away(err); cli.IsUnavailable(err) {
+			if cli.IsUnavailable(err) || errors.Is(err, errUnasked) || ctx.Err() != nil {
 				return err
 			}
 			return shout(fmt.Errorf("%w: it cannot show that its tree of %d leaves begins with the %d of %s: %w", tree.ErrForked, last.Size, kept.Size, k.file, err))

@@ -14,7 +14,7 @@ import (
 )
 
 type proveCmd struct {
-	DatabaseFlags
+	ReachFlags
 	Wait bool   `help:"Wait until the decision is under a checkpoint."`
 	ID   string `arg:"" help:"Decision id, as a refusal, a trailer or the list names it."`
 }
@@ -44,12 +44,16 @@ func (p *proveCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error
 	if g.Output == "yaml" {
 		return cli.Usage(errors.New("-o yaml: a proof is a file of its own form, in JSON"))
 	}
-	pool, err := p.OpenBook(ctx, from)
+	pool, client, closing, err := p.reach(ctx, g, from)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	proof, err := p.proof(ctx, g, databaseProver{pool}, id)
+	defer closing()
+	var where prover = databaseProver{pool}
+	if client != nil {
+		where = gatewayProver{client}
+	}
+	proof, err := p.proof(ctx, g, where, id)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"bronzeward/audit"
 	"bronzeward/cmd/bronzeward/ask"
@@ -15,10 +16,41 @@ import (
 // SourceFlags say where decisions are read: in the book's own database, where a login for it is
 // named, else at a gateway.
 type SourceFlags struct {
+	ReachFlags
+	Own bool `group:"server" help:"Only of your own calls, which takes no auditor's role; always at the gateway."`
+}
+
+// ReachFlags say whether the book is reached in its database or through a gateway.
+type ReachFlags struct {
 	DatabaseFlags
 	ask.Flags
 	Gateway bool `group:"server" help:"Ask the gateway, even where a database login is named."`
-	Own     bool `group:"server" help:"Only of your own calls, which takes no auditor's role; always at the gateway."`
+}
+
+// client is the gateway that is named.
+func (f ReachFlags) client(g *cli.Globals) (*ask.Client, error) {
+	client, err := f.Open(g)
+	if err != nil {
+		return nil, cli.Usage(errors.Join(err, errors.New("or read the book without a gateway: give --database-url-file FILE, set BRONZEWARD_AUDITOR_URL, or write database.auditor_url into the gateway's configuration")))
+	}
+	return client, nil
+}
+
+// reach gives the database that is named, as OpenBook finds it, or else the gateway; the other is null. close ends it.
+func (f ReachFlags) reach(ctx context.Context, g *cli.Globals, from Settings) (pool *pgxpool.Pool, client *ask.Client, closing func(), err error) {
+	if !f.Gateway {
+		pool, err := f.OpenBook(ctx, from)
+		if err == nil {
+			return pool, nil, pool.Close, nil
+		}
+		if !errors.Is(err, errNoLogin) {
+			return nil, nil, nil, err
+		}
+	}
+	if client, err = f.client(g); err != nil {
+		return nil, nil, nil, err
+	}
+	return nil, client, client.Close, nil
 }
 
 // question is which decisions are wanted, and which page of them.
@@ -56,9 +88,9 @@ func (f SourceFlags) open(ctx context.Context, g *cli.Globals, from Settings) (s
 			return &database{reader: audit.NewReader(pool), tree: treeReader{pool}}, pool.Close, nil
 		}
 	}
-	client, err := f.Open(g)
+	client, err := f.client(g)
 	if err != nil {
-		return nil, nil, cli.Usage(errors.Join(err, errors.New("or read the book without a gateway: give --database-url-file FILE, set BRONZEWARD_AUDITOR_URL, or write database.auditor_url into the gateway's configuration")))
+		return nil, nil, err
 	}
 	return &gateway{Client: client, own: f.Own}, client.Close, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -65,6 +66,11 @@ func newReading(ctx context.Context, c *config.Config) (reading, error) {
 // Prove proves that an entry stands in the book.
 func (r reading) Prove(ctx context.Context, entry uuid.UUID) (tree.Proof, error) {
 	return tree.Prove(ctx, r.pool, entry)
+}
+
+// Consistency proves that a tree of the book begins with what it was.
+func (r reading) Consistency(ctx context.Context, number int32, older, newer int64) (tlog.TreeProof, error) {
+	return tree.Consistency(ctx, r.pool, number, older, newer)
 }
 
 // newWeb is the HTTP server, not started.

@@ -731,6 +731,16 @@ type ConfigChange struct {
 	Reboot bool `json:"reboot"`
 }
 
+// Consistency That a tree of `to` leaves begins with its first `from`.
+type Consistency struct {
+	From int64 `json:"from"`
+
+	// Hashes The proof (RFC 6962) in its order; empty for two of one size.
+	Hashes [][]byte `json:"hashes"`
+	To     int64    `json:"to"`
+	Tree   int32    `json:"tree"`
+}
+
 // Decision One entry of the book. Texts are cut to 512 bytes; the record has them whole.
 type Decision struct {
 	// AttemptID A UUID; empty when there is none.
@@ -1449,11 +1459,26 @@ type RejectChangeParams struct {
 
 // ListCheckpointsParams defines parameters for ListCheckpoints.
 type ListCheckpointsParams struct {
+	// Tree Leave trees newer than this one out.
+	Tree *int32 `form:"tree,omitempty" json:"tree,omitempty"`
+
 	// Limit How many items a page has at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor `next` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// GetConsistencyParams defines parameters for GetConsistency.
+type GetConsistencyParams struct {
+	// Tree Number of the tree.
+	Tree int32 `form:"tree" json:"tree"`
+
+	// From Leaves of the smaller one.
+	From int64 `form:"from" json:"from"`
+
+	// To Leaves of the larger one.
+	To int64 `form:"to" json:"to"`
 }
 
 // ListDecisionsParams defines parameters for ListDecisions.
@@ -2790,6 +2815,68 @@ func (response ListCheckpointsdefaultApplicationProblemPlusJSONResponse) VisitLi
 	return err
 }
 
+type GetConsistencyRequestObject struct {
+	Params GetConsistencyParams
+}
+
+type GetConsistencyResponseObject interface {
+	VisitGetConsistencyResponse(w http.ResponseWriter) error
+}
+
+type GetConsistency200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type GetConsistency200JSONResponse struct {
+	Body    Consistency
+	Headers GetConsistency200ResponseHeaders
+}
+
+func (response GetConsistency200JSONResponse) VisitGetConsistencyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConsistencydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetConsistencydefaultApplicationProblemPlusJSONResponse) VisitGetConsistencyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDecisionsRequestObject struct {
 	Params ListDecisionsParams
 }
@@ -4084,6 +4171,9 @@ type StrictServerInterface interface {
 	// ListCheckpoints List the signed heads of the book's trees, newest first.
 	// (GET /checkpoints)
 	ListCheckpoints(ctx context.Context, request ListCheckpointsRequestObject) (ListCheckpointsResponseObject, error)
+	// GetConsistency Prove that a tree at one size begins with itself at a smaller one.
+	// (GET /checkpoints/consistency)
+	GetConsistency(ctx context.Context, request GetConsistencyRequestObject) (GetConsistencyResponseObject, error)
 	// ListDecisions Read the book, by what its entries say; or follow it.
 	// (GET /decisions)
 	ListDecisions(ctx context.Context, request ListDecisionsRequestObject) (ListDecisionsResponseObject, error)
