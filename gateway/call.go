@@ -370,24 +370,3 @@ func (c *call) finish(err error) error {
 	c.g.log.LogAttrs(context.WithoutCancel(c.ctx), level, "call", attrs...)
 	return err
 }
-
-// endedBy words the end of a call that we ended ourselves.
-func (c *call) endedBy(cause, err error) error {
-	var entry audit.Receipt
-	if len(c.decided) > 0 {
-		entry = c.decided[0]
-	}
-	switch {
-	case errors.Is(cause, errProofEnded):
-		return refusal(codes.Unauthenticated, entry, "BW-CREDENTIAL-004", errProofEnded.Error())
-	case errors.Is(cause, errUntrusted):
-		return refusal(codes.Unauthenticated, entry, "BW-CREDENTIAL-004", errUntrusted.Error())
-	case errors.Is(cause, errRevoked):
-		return denial(entry, policy.Deny("BW-IDENTITY-001", errRevoked.Error(), ""))
-	case errors.Is(cause, errUnconfirmed):
-		return refusal(codes.Unavailable, entry, "BW-AUTHORITY-001", errUnconfirmed.Error())
-	case errors.Is(cause, errStopping):
-		return refusal(codes.Unavailable, entry, "BW-GATEWAY-001", errStopping.Error())
-	}
-	return err
-}

@@ -70,6 +70,32 @@ func TestARevocationNobodyTellsIsSeenByTheNextCall(t *testing.T) {
 	}
 }
 
+// A call that the revocation meets before anything was decided about it is refused with an entry of
+// its own, like every other.
+func TestACallThatTheRevocationMeetsLeavesAnEntry(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, nil)
+	release := must(h.db.HoldAuthority(t.Context()))(t)
+	olga, said := h.as(t, "olga"), make(chan answer, 1)
+	go func() { said <- olga.version(t, "w1") }()
+	h.waiting(t, 1)
+	ok(t, h.db.Exec(t.Context(), `with v as (update control.authority set version = version + 1 returning version)
+		insert into control.identity_revocations (issuer, subject, reason, authority_version, entry_id)
+		select $1, 'olga', 'left', version, gen_random_uuid() from v`, issuer))
+	must(h.store.Refresh(t.Context(), 0))(t)
+	ok(t, release())
+	a := <-said
+	if a.code() != codes.PermissionDenied || len(a.decisions()) != 1 {
+		t.Fatalf("got %v, decisions %v", a.err, a.decisions())
+	}
+	if n := h.count(t, "select count(*) from audit.entries where caller_subject = 'olga' and verdict = 'deny'"); n != 1 {
+		t.Errorf("%d refusals are in the book, want 1", n)
+	}
+	if n := h.count(t, "select count(*) from audit.entries where caller_subject = 'olga' and verdict = 'allow'"); n != 0 {
+		t.Errorf("%d allowances are in the book, want none", n)
+	}
+}
+
 // I3: open streams of a revoked person end, those of others go on.
 func TestOpenStreamsEndWithTheRevocation(t *testing.T) {
 	t.Parallel()
