@@ -18,6 +18,7 @@ const relations = `select c.oid::regclass::text from pg_class c where c.relnames
 var forgeries = map[string]string{
 	"entries": "record = 'forged'", "outcomes": "record = 'forged'", "trees": "origin = 'forged'", "leaves": "leaf = sha256('forged')",
 	"tiles": "root = sha256('forged')", "checkpoints": "note = 'forged'", "unsequenced": "leaf = sha256('forged')",
+	"terms": "term = 'forged'",
 }
 
 // parentOf is the table a partition belongs to, and a table itself otherwise.
@@ -47,6 +48,7 @@ func filled(t *testing.T) database {
 		insert into audit.unsequenced (recorded_at, id, source, leaf) values (now(), gen_random_uuid(), 'entry', sha256('a'));
 		insert into audit.trees (tree, epoch, origin) values (1, gen_random_uuid(), 'bronzeward/a/b');
 		insert into audit.leaves (recorded_at, index, id, tree, source, leaf) values (now(), 0, gen_random_uuid(), 1, 'entry', sha256('a'));
+		insert into audit.terms (field, term, recorded_at, id) values ('code', 'BW-MODE-001', now(), gen_random_uuid());
 		insert into audit.tiles (tree, level, index, root) values (1, 0, 0, sha256('a'));
 		insert into audit.checkpoints (tree, size, root, note) values (1, 1, sha256('a'), 'a note')`)
 	return db

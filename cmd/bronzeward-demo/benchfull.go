@@ -29,15 +29,16 @@ const fullSmall = 100_000
 type fullHouse struct {
 	server  *postgres.Server
 	product string
+	name    string        // of the database
 	pool    *pgxpool.Pool // superuser
-	entries int
 }
 
 func benchFull(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench-book", flag.ContinueOnError)
-	rows := flags.Int("rows", 10_000_000, "entries the book grows to")
+	rows := flags.Int("rows", 10_000_000, "entries of the full book")
 	write := flags.String("write", "", "file whose text between the book's markers is replaced by the tables")
-	dir := flags.String("dir", "", "folder for the database, about 3 KB of disk per entry (default: a temporary one)")
+	dir := flags.String("dir", "", "folder for the databases, about 3 KB of disk per entry; a full book that is there is measured as it is (default: a temporary one)")
+	fill := flags.Bool("fill", false, "fill the full book in -dir and end")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
@@ -47,29 +48,31 @@ func benchFull(ctx context.Context, args []string) (err error) {
 		return fmt.Errorf("-rows %d: want more than %d", *rows, fullSmall)
 	}
 	began := time.Now()
-	h, err := openFullHouse(ctx, *dir)
+	product, err := binary()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	f := &fullbook.Filler{Owner: h.pool, Writers: h.dsn("gateway"), Progress: func(done, of int) {
-		if done%500_000 == 0 {
-			fmt.Fprintf(os.Stderr, "  %d of %d entries written (%s)\n", done, of, time.Since(began).Round(time.Second))
-		}
-	}}
-	if err := f.Prepare(ctx); err != nil {
-		return err
-	}
-	part := float64(fullSmall) / float64(*rows)
-	small, err := h.stage(ctx, f, fullSmall, 1, 0, part)
+	server, err := postgres.Start(ctx, postgres.Config{Dir: *dir, Progress: os.Stderr, Settings: map[string]string{
+		"shared_buffers": "2GB", "max_wal_size": "8GB", "work_mem": "16MB", "maintenance_work_mem": "256MB",
+	}})
 	if err != nil {
 		return err
 	}
-	large, err := h.stage(ctx, f, *rows-h.entries, 2, part, 1)
+	defer func() { err = errors.Join(err, server.Close()) }()
+	full, err := openFullHouse(ctx, server, product, "book_full", *rows)
 	if err != nil {
 		return err
 	}
-	text, err := h.report(ctx, small, large)
+	defer full.pool.Close()
+	if *fill {
+		return nil
+	}
+	small, err := openFullHouse(ctx, server, product, "book_small", fullSmall)
+	if err != nil {
+		return err
+	}
+	defer small.pool.Close()
+	text, err := compareBooks(ctx, small, full)
 	if err != nil {
 		return err
 	}
@@ -81,71 +84,108 @@ func benchFull(ctx context.Context, args []string) (err error) {
 	return writeBetween(*write, bookBegin, bookEnd, text)
 }
 
-func openFullHouse(ctx context.Context, dir string) (*fullHouse, error) {
-	product, err := binary()
+// openFullHouse opens a book, and makes and fills it as far as it is not there yet.
+func openFullHouse(ctx context.Context, server *postgres.Server, product, name string, entries int) (*fullHouse, error) {
+	h := &fullHouse{server: server, product: product, name: name}
+	there, err := h.database(ctx)
 	if err != nil {
 		return nil, err
 	}
-	server, err := postgres.Start(ctx, postgres.Config{Dir: dir, Progress: os.Stderr, Settings: map[string]string{
-		"shared_buffers": "2GB", "max_wal_size": "8GB", "work_mem": "16MB", "maintenance_work_mem": "256MB",
-	}})
-	if err != nil {
+	if h.pool, err = pgxpool.New(ctx, h.dsn(postgres.Superuser)); err != nil {
 		return nil, err
 	}
-	h := &fullHouse{server: server, product: product}
-	if h.pool, err = pgxpool.New(ctx, h.dsn(postgres.Superuser)); err == nil {
-		err = h.migrate(ctx)
+	if there {
+		return h, nil
 	}
-	if err != nil {
-		return nil, errors.Join(err, h.close())
+	if err := h.fill(ctx, entries); err != nil {
+		h.pool.Close()
+		return nil, err
 	}
 	return h, nil
 }
 
-func (h *fullHouse) dsn(role string) string { return h.server.DSN("postgres", role) }
+func (h *fullHouse) dsn(role string) string { return h.server.DSN(h.name, role) }
 
-func (h *fullHouse) close() error {
-	if h.pool != nil {
-		h.pool.Close()
+// database makes the database and the logins, and says whether it was there whole.
+func (h *fullHouse) database(ctx context.Context) (there bool, err error) {
+	admin, err := pgx.Connect(ctx, h.server.DSN("postgres", postgres.Superuser))
+	if err != nil {
+		return false, err
 	}
-	return h.server.Close()
-}
-
-func (h *fullHouse) migrate(ctx context.Context) error {
+	defer admin.Close(ctx)
+	const whole = "select exists (select from pg_database where datname = $1 and datistemplate)"
+	if err := admin.QueryRow(ctx, whole, h.name).Scan(&there); err != nil || there {
+		return there, err
+	}
+	var begun bool
+	if err := admin.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", h.name).Scan(&begun); err != nil || begun {
+		return false, err
+	}
+	if _, err := admin.Exec(ctx, "create database "+h.name); err != nil {
+		return false, err
+	}
 	conn, err := pgx.Connect(ctx, h.dsn(postgres.Superuser))
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close(ctx)
 	if err := control.Migrate(ctx, conn, nil); err != nil {
-		return err
+		return false, err
 	}
-	_, err = conn.Exec(ctx, "create role gateway login in role bronzeward_gateway; create role auditor login in role bronzeward_auditor")
-	return err
+	_, err = conn.Exec(ctx, `do $$ declare login text; begin
+		foreach login in array array['gateway', 'auditor'] loop
+			if not exists (select from pg_roles where rolname = login) then
+				execute format('create role %I login in role %I', login, 'bronzeward_' || login);
+			end if;
+		end loop; end $$`)
+	return false, err
 }
 
-// stage grows the book, sequences what is new, and measures.
-func (h *fullHouse) stage(ctx context.Context, f *fullbook.Filler, n int, seed uint64, from, to float64) (*fullStage, error) {
-	s := &fullStage{}
+// fill fills the book, sequences it, and marks the database as whole.
+func (h *fullHouse) fill(ctx context.Context, entries int) error {
 	began := time.Now()
-	if err := f.Fill(ctx, seed, n, from, to); err != nil {
-		return nil, fmt.Errorf("filling the book: %w", err)
+	f := &fullbook.Filler{Owner: h.pool, Writers: h.dsn("gateway"), Progress: func(done, of int) {
+		if done%500_000 == 0 {
+			fmt.Fprintf(os.Stderr, "  %d of %d entries written (%s)\n", done, of, time.Since(began).Round(time.Second))
+		}
+	}}
+	if err := f.Prepare(ctx); err != nil {
+		return err
 	}
-	h.entries += n
-	s.filled = time.Since(began)
-	if err := h.pool.QueryRow(ctx, "select count(*) from audit.unsequenced").Scan(&s.sequenced); err != nil {
-		return nil, err
+	// A run that was ended goes on with other rows.
+	var have int
+	if err := h.pool.QueryRow(ctx, "select count(*) from audit.entries").Scan(&have); err != nil {
+		return err
 	}
-	began = time.Now()
+	if have < entries {
+		if err := f.Fill(ctx, uint64(1+have), entries-have, float64(have)/float64(entries), 1); err != nil {
+			return fmt.Errorf("filling the book: %w", err)
+		}
+	}
+	if _, err := h.sequenced(ctx); err != nil {
+		return fmt.Errorf("sequencing: %w", err)
+	}
+	for _, sql := range []string{"vacuum analyze", "alter database " + h.name + " is_template true"} {
+		if _, err := h.pool.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sequenced gives every row its place under a checkpoint, and how many rows a second that was.
+func (h *fullHouse) sequenced(ctx context.Context) (rate float64, err error) {
+	var rows int64
+	if err := h.pool.QueryRow(ctx, "select count(*) from audit.unsequenced").Scan(&rows); err != nil {
+		return 0, err
+	}
+	began := time.Now()
 	if err := h.sequence(ctx); err != nil {
-		return nil, fmt.Errorf("sequencing: %w", err)
+		return 0, err
 	}
-	s.sequencing = time.Since(began)
-	fmt.Fprintf(os.Stderr, "  %d rows sequenced in %s\n", s.sequenced, s.sequencing.Round(time.Second))
-	if _, err := h.pool.Exec(ctx, "vacuum analyze"); err != nil {
-		return nil, err
-	}
-	return s, s.measure(ctx, h)
+	took := time.Since(began)
+	fmt.Fprintf(os.Stderr, "  %s: %d rows sequenced in %s\n", h.name, rows, took.Round(time.Millisecond))
+	return float64(rows) / took.Seconds(), nil
 }
 
 // sequence runs a sequencer until every row has its place under a checkpoint.

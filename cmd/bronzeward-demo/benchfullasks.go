@@ -19,19 +19,17 @@ import (
 	"bronzeward/fixtures/fullbook"
 )
 
-// fullStage is what was measured at one size.
+// fullStage is what was measured of one book.
 type fullStage struct {
-	filled, sequencing time.Duration
-	sequenced          int64
-	rows               int64 // entries and outcomes
-	insert             samples
-	inserting          time.Duration
-	pages              map[string]samples
-	longest            samples // of every page of every filter
-	proofs             samples
-	verifying          process
-	exporting          process
-	sizes              []fullbook.Size
+	rows      int64 // entries and outcomes
+	sequenced float64
+	insert    samples
+	inserting time.Duration
+	pages     map[string]samples
+	proofs    samples
+	verifying process
+	exporting process
+	sizes     []fullbook.Size
 }
 
 // process is one run of the product's command.
@@ -44,7 +42,9 @@ type process struct {
 const (
 	fullCallers = 64
 	fullInserts = 20_000
-	fullPages   = 100
+	fullRounds  = 5 // of writing, in turns
+	fullWaiting = 200_000
+	fullPages   = 200
 	fullProofs  = 300
 )
 
@@ -54,34 +54,62 @@ func fullFilters(r *rand.Rand) map[string]func() audit.Filter {
 	person := func() string { return fullbook.Person(r.IntN(fullbook.People)) }
 	since := func() time.Time { return time.Now().Add(-time.Duration(r.Int64N(int64(fullbook.Span)))) }
 	return map[string]func() audit.Filter{
-		"none":                func() audit.Filter { return audit.Filter{} },
-		"machine":             func() audit.Filter { return audit.Filter{Machine: machine()} },
-		"person":              func() audit.Filter { return audit.Filter{Subject: person()} },
-		"a rare person":       func() audit.Filter { return audit.Filter{Subject: fullbook.Person(fullbook.People - 1 - r.IntN(20))} },
-		"machine and person":  func() audit.Filter { return audit.Filter{Machine: machine(), Subject: person()} },
-		"code, frequent":      func() audit.Filter { return audit.Filter{Code: "BW-METHODS-003"} },
-		"code, rare":          func() audit.Filter { return audit.Filter{Code: "BW-CONFIG-011"} },
-		"machine and code":    func() audit.Filter { return audit.Filter{Machine: machine(), Code: "BW-CONFIG-004"} },
-		"changed path":        func() audit.Filter { return audit.Filter{Path: "machine.kubelet"} },
-		"machine and path":    func() audit.Filter { return audit.Filter{Machine: machine(), Path: "machine.sysctls"} },
-		"verdict refuse":      func() audit.Filter { return audit.Filter{Verdict: audit.Refused} },
-		"machine, denied":     func() audit.Filter { return audit.Filter{Machine: machine(), Verdict: audit.Denied} },
-		"kind http":           func() audit.Filter { return audit.Filter{Kind: audit.KindHTTP} },
-		"class apply":         func() audit.Filter { return audit.Filter{Class: "apply"} },
-		"method":              func() audit.Filter { return audit.Filter{Method: "/machine.MachineService/Netstat"} },
-		"cluster, since":      func() audit.Filter { return audit.Filter{Cluster: "cluster-3", Since: since()} },
-		"digest, not there":   func() audit.Filter { return audit.Filter{Digests: []string{"hmac-sha256:k1:" + strings.Repeat("e", 64)}} },
+		"none":               func() audit.Filter { return audit.Filter{} },
+		"machine":            func() audit.Filter { return audit.Filter{Machine: machine()} },
+		"person":             func() audit.Filter { return audit.Filter{Subject: person()} },
+		"a rare person":      func() audit.Filter { return audit.Filter{Subject: fullbook.Person(fullbook.People - 1 - r.IntN(20))} },
+		"machine and person": func() audit.Filter { return audit.Filter{Machine: machine(), Subject: person()} },
+		"code, frequent":     func() audit.Filter { return audit.Filter{Code: "BW-METHODS-003"} },
+		"code, rare":         func() audit.Filter { return audit.Filter{Code: "BW-CONFIG-011"} },
+		"machine and code":   func() audit.Filter { return audit.Filter{Machine: machine(), Code: "BW-CONFIG-004"} },
+		"changed path":       func() audit.Filter { return audit.Filter{Path: "machine.kubelet"} },
+		"machine and path":   func() audit.Filter { return audit.Filter{Machine: machine(), Path: "machine.sysctls"} },
+		"verdict refuse":     func() audit.Filter { return audit.Filter{Verdict: audit.Refused} },
+		"machine, denied":    func() audit.Filter { return audit.Filter{Machine: machine(), Verdict: audit.Denied} },
+		"kind http":          func() audit.Filter { return audit.Filter{Kind: audit.KindHTTP} },
+		"class apply":        func() audit.Filter { return audit.Filter{Class: "apply"} },
+		"method":             func() audit.Filter { return audit.Filter{Method: "/machine.MachineService/Netstat"} },
+		"cluster, since":     func() audit.Filter { return audit.Filter{Cluster: "cluster-3", Since: since()} },
+		"digest, not there": func() audit.Filter {
+			return audit.Filter{Digests: []string{"hmac-sha256:k1:" + strings.Repeat("e", 64)}}
+		},
 		"person, until a day": func() audit.Filter { return audit.Filter{Subject: person(), Until: since()} },
 	}
 }
 
-// measure asks everything once the book has its size.
-func (s *fullStage) measure(ctx context.Context, h *fullHouse) (err error) {
-	if s.insert, s.inserting, err = fullbook.Insert(ctx, h.dsn("gateway"), 3, fullCallers, fullInserts); err != nil {
-		return fmt.Errorf("writing: %w", err)
+// compareBooks measures two books, what is short in turns.
+func compareBooks(ctx context.Context, small, full *fullHouse) (string, error) {
+	a, b := &fullStage{}, &fullStage{}
+	for round := range fullRounds {
+		for _, one := range []struct {
+			h *fullHouse
+			s *fullStage
+		}{{small, a}, {full, b}} {
+			took, all, err := fullbook.Insert(ctx, one.h.dsn("gateway"), uint64(3+round), fullCallers, fullInserts/fullRounds)
+			if err != nil {
+				return "", fmt.Errorf("writing: %w", err)
+			}
+			one.s.insert, one.s.inserting = append(one.s.insert, took...), one.s.inserting+all
+		}
 	}
-	h.entries += fullInserts
-	if err := h.sequence(ctx); err != nil {
+	for _, one := range []struct {
+		h *fullHouse
+		s *fullStage
+	}{{small, a}, {full, b}} {
+		if err := one.s.measure(ctx, one.h); err != nil {
+			return "", fmt.Errorf("the %s book: %w", one.h.name, err)
+		}
+	}
+	return full.report(ctx, a, b)
+}
+
+// measure asks everything of a book.
+func (s *fullStage) measure(ctx context.Context, h *fullHouse) (err error) {
+	f := &fullbook.Filler{Owner: h.pool, Writers: h.dsn("gateway")}
+	if err := f.Fill(ctx, 2, fullWaiting, 1, 1); err != nil {
+		return fmt.Errorf("filling the queue: %w", err)
+	}
+	if s.sequenced, err = h.sequenced(ctx); err != nil {
 		return err
 	}
 	pool, err := audit.ReadPool(ctx, h.dsn("auditor"), "bench")
@@ -142,7 +170,6 @@ func (s *fullStage) findPages(ctx context.Context, book *audit.Reader) error {
 			return fmt.Errorf("asking for %s: %w", name, err)
 		}
 		s.pages[name] = took
-		s.longest = append(s.longest, took...)
 	}
 	return nil
 }

@@ -21,7 +21,9 @@ func (h *fullHouse) report(ctx context.Context, small, large *fullStage) (string
 	}
 	rate := func(n int64, d time.Duration) string { return fmt.Sprintf("%.0f/s", float64(n)/d.Seconds()) }
 	t := &table{head: []string{"", "small", "full", "full to small"}}
-	pair := func(what string, a, b time.Duration) { t.add(what, millis(a), millis(b), ratio(float64(b), float64(a))) }
+	pair := func(what string, a, b time.Duration) {
+		t.add(what, millis(a), millis(b), ratio(float64(b), float64(a)))
+	}
 	rates := func(what string, n, m int64, a, b time.Duration) {
 		t.add(what, rate(n, a), rate(m, b), ratio(float64(m)/b.Seconds(), float64(n)/a.Seconds()))
 	}
@@ -29,7 +31,7 @@ func (h *fullHouse) report(ctx context.Context, small, large *fullStage) (string
 	rates(fmt.Sprintf("entries written by %d callers at once", fullCallers), fullInserts, fullInserts, small.inserting, large.inserting)
 	pair("an entry written, p50", small.insert.p50(), large.insert.p50())
 	pair("an entry written, p99", small.insert.p99(), large.insert.p99())
-	rates("rows sequenced", small.sequenced, large.sequenced, small.sequencing, large.sequencing)
+	t.add(fmt.Sprintf("rows sequenced, %d waiting", fullWaiting), fmt.Sprintf("%.0f/s", small.sequenced), fmt.Sprintf("%.0f/s", large.sequenced), ratio(large.sequenced, small.sequenced))
 	pair("a proof, p50", small.proofs.p50(), large.proofs.p50())
 	pair("a proof, p99", small.proofs.p99(), large.proofs.p99())
 	rates("rows verified", small.rows, large.rows, small.verifying.took, large.verifying.took)
@@ -62,7 +64,7 @@ func (h *fullHouse) report(ctx context.Context, small, large *fullStage) (string
 	a.add(written >= 0.9, "entries written per second when full ≥ 90 %% of when nearly empty: %.0f %%", 100*written)
 	perSecond := func(n int64, d time.Duration) float64 { return float64(n) / d.Seconds() }
 	a.add(perSecond(large.rows, large.verifying.took) >= 100_000, "verify ≥ 100 000 rows/s: %.0f", perSecond(large.rows, large.verifying.took))
-	a.add(perSecond(large.sequenced, large.sequencing) >= 20_000, "sequencer ≥ 20 000 rows/s: %.0f", perSecond(large.sequenced, large.sequencing))
+	a.add(large.sequenced >= 20_000, "sequencer ≥ 20 000 rows/s: %.0f", large.sequenced)
 	a.add(large.proofs.p99() <= 10*time.Millisecond, "a proof in ≤ 10 ms (p99): %s", millis(large.proofs.p99()))
 	a.add(perSecond(large.rows, large.exporting.took) >= 100_000, "export ≥ 100 000 rows/s: %.0f", perSecond(large.rows, large.exporting.took))
 	return machine + "\n" + t.String() + "\n" + pages.String() + "\n" + sizes.String() + a.String(), nil

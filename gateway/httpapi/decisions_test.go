@@ -122,6 +122,10 @@ func TestACursorIsOfItsReadingAlone(t *testing.T) {
 			w.reads(numbered(77), by(w), "decisions.read", readingOf("verdict=allow")+"verdict=allow", audit.Denied)
 			return raw(t, w, numbered(77), place(w))
 		}, "not one that this list gave"},
+		{"of another act with the same words", func(t *testing.T, w *world, _ string) string {
+			w.reads(numbered(77), by(w), "decisions.own", readingOf("verdict=allow")+"verdict=allow", audit.Allowed)
+			return raw(t, w, numbered(77), place(w))
+		}, "other parameters"},
 		{"no place", func(t *testing.T, w *world, _ string) string { return raw(t, w, numbered(1001), "1.2") }, "not one that this list gave"},
 		{"no session", func(_ *testing.T, w *world, _ string) string {
 			return target + "&cursor=" + cursorOf(listOfDecisions, "x", w.epoch.String(), place(w))

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -100,7 +101,7 @@ func (c *call) resume(rd *reading, list, text string) (place string, err error) 
 	if c.Authority.Now().Sub(row.RecordedAt) > readingLasts {
 		return "", badCursor("is of a reading that began more than an hour ago")
 	}
-	c.entry.set(audit.Receipt{ID: row.ID, RecordedAt: row.RecordedAt, Leaf: row.Leaf})
+	c.entry.set(audit.Receipt{ID: session, Leaf: audit.Leaf(row.Record, row.RecordedAt), RecordedAt: row.RecordedAt})
 	c.judged = true
 	return key[2], nil
 }
@@ -160,8 +161,8 @@ func (c *call) mayOwn(rd *reading, err error) error {
 	return p
 }
 
-// noRole is the shipped law's code for an act that none of the caller's roles may do.
-const noRole = "BW-ACT-003"
+// noRole is the code for an act that none of the caller's roles may do. The law words it.
+var noRole = fmt.Sprintf("BW-ACT-%03d", 3)
 
 // parseID reads a UUID in its one spelling; the zero UUID for anything else.
 func parseID(text string) uuid.UUID {
@@ -173,7 +174,7 @@ func parseID(text string) uuid.UUID {
 }
 
 // keyedDigest is a digest as the gateway makes them.
-var keyedDigest = regexp.MustCompile(`^(hmac-sha256:k[0-9]{1,9}:|sha256:)[0-9a-f]{64}$`)
+var keyedDigest = regexp.MustCompile(`^(hmac-sha256|sha256):k[0-9]{1,9}:[0-9a-f]{64}$`)
 
 // shown is a parameter's value as the book keeps it. A name of a person or machine, or a path,
 // has letters of all sorts; what has a long run of letters and digits may be a token or a
