@@ -407,7 +407,7 @@ func told(list []Finding) []string {
 		} else if f.ID != uuid.Nil {
 			words = append(words, f.ID.String())
 		}
-		if f.Term != "" {
+		if f.Field != "" {
 			words = append(words, f.Field, strconv.Quote(f.Term))
 		}
 		out = append(out, strings.Join(words, " "))
@@ -457,7 +457,8 @@ func TestAKeptCheckpointTellsWhatTheBookAloneCannot(t *testing.T) {
 	// The whole book as it was at 612 leaves: whole in itself.
 	d.tamper(t, `delete from audit.entries where id in (select id from audit.leaves where tree = 2 or index >= 612); delete from audit.outcomes where id in (select id from audit.leaves where tree = 2 or index >= 612);
 		delete from audit.entries where id in (select id from audit.unsequenced); delete from audit.outcomes where id in (select id from audit.unsequenced);
-		delete from audit.unsequenced; delete from audit.leaves where tree = 2 or index >= 612; delete from audit.trees where tree = 2; delete from audit.checkpoints where tree = 2 or size > 612`)
+		delete from audit.unsequenced; delete from audit.leaves where tree = 2 or index >= 612; delete from audit.trees where tree = 2; delete from audit.checkpoints where tree = 2 or size > 612;
+		delete from audit.terms t where not exists (select from audit.entries e where e.id = t.id)`)
 	if r := d.verify(t, Options{Keys: ours.keys()}); !r.Whole {
 		t.Errorf("the older copy is not whole in itself, so that this test shows nothing: %v", told(r.Findings))
 	}
@@ -533,7 +534,8 @@ func TestARowThatWaitsForTooLongIsTold(t *testing.T) {
 	d := newDatabase(t)
 	want := []string{d.expand(t, "unsequenced entries [] {W.id}")}
 	d.tamper(t, d.expand(t, `update audit.entries set recorded_at = recorded_at - interval '2 hours' where id = '{W.id}';
-		update audit.unsequenced u set recorded_at = e.recorded_at, leaf = e.leaf from audit.entries e where e.id = u.id and u.id = '{W.id}'`))
+		update audit.unsequenced u set recorded_at = e.recorded_at, leaf = e.leaf from audit.entries e where e.id = u.id and u.id = '{W.id}';
+		update audit.terms t set recorded_at = e.recorded_at from audit.entries e where e.id = t.id and t.id = '{W.id}'`))
 	r := d.verify(t, Options{})
 	if got := told(r.Findings); !slices.Equal(got, want) || !strings.Contains(r.Findings[0].Text, "more than a minute") {
 		t.Errorf("told %v, want %v", got, want)
