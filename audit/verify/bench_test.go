@@ -79,7 +79,8 @@ func fillLarge(ctx context.Context, dsn string, rows int) error {
 		table, source, which string
 		n                    int
 	}{
-		{"entries", "entry", "where verdict = 'allow'", reads}, {"entries", "entry", "where verdict = 'deny'", denials},
+		{"entries", "entry", "where verdict = 'allow'", reads},
+		{"entries", "entry", "where verdict = 'deny'", denials},
 		{"outcomes", "outcome", "", rows - reads - denials},
 	} {
 		var columns string
