@@ -18,7 +18,7 @@ TEST_TIMEOUT ?= 20m
 RACE_TIMEOUT ?= 30m
 
 # Packages that only drive the built binary and talosctl as processes: the race detector sees nothing of those.
-PROCESS_TESTS := /fixtures/(e2e|cases|keys|runbook|talosctlbin)$$
+PROCESS_TESTS := /fixtures/(auditing|e2e|cases|keys|runbook|talosctlbin)$$
 
 .PHONY: help
 help: ## list the targets
@@ -62,7 +62,7 @@ test/race: setup ## run every test under the race detector (needs a C compiler)
 
 .PHONY: e2e
 e2e: setup ## run only the end-to-end tests, afresh
-	go test -count=1 -timeout $(TEST_TIMEOUT) ./fixtures/e2e ./fixtures/cases ./fixtures/keys ./fixtures/runbook
+	go test -count=1 -timeout $(TEST_TIMEOUT) ./fixtures/e2e ./fixtures/cases ./fixtures/keys ./fixtures/runbook ./fixtures/auditing
 
 .PHONY: bench
 bench: setup build ## run the benchmarks and the load program

@@ -31,7 +31,7 @@ func startWorld(ctx context.Context) (*world.World, string, error) {
 		_ = w.Close()
 		return nil, "", err
 	}
-	if err := writeExamples(w); err != nil {
+	if err := writeExamples(ctx, w); err != nil {
 		_ = w.Close()
 		return nil, "", err
 	}

@@ -94,7 +94,7 @@ func (l *leak) apply(ctx context.Context, text []byte) (string, error) {
 
 // demo runs the demo's own commands. What an operator may read, secrets and all, is not kept.
 func (l *leak) demo(ctx context.Context) error {
-	if err := writeExamples(l.w); err != nil {
+	if err := writeExamples(ctx, l.w); err != nil {
 		return err
 	}
 	var v seen

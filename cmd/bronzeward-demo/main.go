@@ -17,7 +17,7 @@ import (
 const usage = `usage: bronzeward-demo [command]
 
   (none)          start everything, print what to try, run until Ctrl-C
-  script          run the five commands of the demo, check each, and end
+  script          run the commands of the demo, check each, and end
   scenario NAME   run one scenario (S0, S1, S3, S8) and end; "all" runs all
   leakscan        run a story with secrets in it, and search everything it leaves for them
   node …          run one fake Talos node as a process of its own

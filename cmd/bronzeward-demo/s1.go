@@ -84,7 +84,7 @@ func s1Nothing(_ context.Context, s *stage, w *world.World) error {
 
 // s1Swapped puts another node behind an address: refused until an approver pins it again.
 func s1Swapped(ctx context.Context, s *stage, w *world.World) error {
-	if err := writeExamples(w); err != nil {
+	if err := writeExamples(ctx, w); err != nil {
 		return err
 	}
 	node := w.Nodes["worker-1"]

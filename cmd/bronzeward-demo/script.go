@@ -11,8 +11,8 @@ import (
 	"bronzeward/fixtures/world"
 )
 
-// step is one command of the demo, and what its output must show. In args CHANGE and DIGEST
-// stand for what earlier steps showed.
+// step is one command of the demo, and what its output must show. In args CHANGE, DIGEST and
+// DECISION stand for what earlier steps showed.
 type step struct {
 	says   string
 	person string
@@ -22,20 +22,27 @@ type step struct {
 	home   bool // runs with what the person's login wrote, and nothing else
 	must   []string
 	grep   string // shows the lines with it only, and the ones after
+	into   string // a file that takes what it prints
 }
 
 // seen is what earlier steps showed.
-type seen struct{ change, digest string }
+type seen struct{ change, digest, decision string }
 
-var digestOf = regexp.MustCompile(`(?m)^digest +(\S+)`)
+var (
+	digestOf    = regexp.MustCompile(`(?m)^digest +(\S+)`)
+	completedOf = regexp.MustCompile(`(?m) completed +([0-9a-f-]{36})$`)
+)
 
-// look keeps a change's id and digest when an output shows them.
+// look keeps a change's id and digest, and the id of the apply that was completed, when an output shows them.
 func (s *seen) look(out string) {
 	if s.change == "" {
 		s.change = changeID.FindString(out)
 	}
 	if m := digestOf.FindStringSubmatch(out); m != nil {
 		s.digest = m[1]
+	}
+	if m := completedOf.FindStringSubmatch(out); m != nil {
+		s.decision = m[1]
 	}
 }
 
@@ -47,9 +54,12 @@ func (s step) with(v seen) []string {
 	if v.digest == "" {
 		v.digest = "hmac-sha256:k1:…"
 	}
+	if v.decision == "" {
+		v.decision = "ID"
+	}
 	out := make([]string, len(s.args))
 	for i, a := range s.args {
-		out[i] = strings.NewReplacer("CHANGE", v.change, "DIGEST", v.digest).Replace(a)
+		out[i] = strings.NewReplacer("CHANGE", v.change, "DIGEST", v.digest, "DECISION", v.decision).Replace(a)
 	}
 	return out
 }
@@ -62,6 +72,9 @@ func (s step) shown(v seen) string {
 	}
 	if s.grep != "" {
 		line += " | grep -A1 " + s.grep
+	}
+	if s.into != "" {
+		line += " > " + s.into
 	}
 	return line
 }
@@ -85,7 +98,7 @@ func (s step) filtered(out string) string {
 
 // steps are the commands the demo is about.
 func steps(w *world.World) []step {
-	label := w.Path("examples", "label.yaml")
+	label, keys, proof := w.Path("examples", "label.yaml"), w.Path("examples", "book.pub"), w.Path("examples", "proof.json")
 	apply := []string{"-n", "worker-1", "apply-config", "--mode=no-reboot", "-f", label}
 	return []step{
 		{
@@ -131,16 +144,33 @@ func steps(w *world.World) []step {
 			args: []string{"-n", "worker-1", "get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}"}, must: []string{"example.com/zone: a"}, grep: "nodeLabels",
 		},
 		{
-			says: "who did what, and what became of it; `bronzeward decisions show ID` has the digests and the rules", person: "audrey", tool: "bronzeward",
+			says: "who did what, and what became of it", person: "audrey", tool: "bronzeward",
 			args: []string{"decisions", "list", "--machine", "worker-1", "--class", "apply"},
 			must: []string{"olga", "completed", "BW-MODE-", "BW-APPROVAL-001"},
+		},
+		{
+			says: "one decision, as a story", person: "audrey", tool: "bronzeward",
+			args: []string{"decisions", "show", "DECISION"}, must: []string{"ALLOWED", "approved by ada", "now completed"},
+		},
+		{
+			says: "is the book whole? Every row, the tree over them, every signature; an auditor does it with a read-only login", person: "audrey", tool: "bronzeward",
+			args: []string{"decisions", "verify", "--public-key", keys}, must: []string{"the book is whole"},
+		},
+		{
+			says: "a proof of one decision, for somebody who has no access to anything", person: "audrey", tool: "bronzeward",
+			args: []string{"decisions", "prove", "--wait", "DECISION"}, into: proof,
+		},
+		{
+			says: "who checks it offline, with the public key alone", person: "audrey", tool: "bronzeward",
+			args: []string{"decisions", "check", proof, "--public-key", keys}, must: []string{"now completed", "proven: the decision stands in the book"},
 		},
 	}
 }
 
 // writeExamples writes the configurations the demo applies: what worker-1 runs with one
-// label more, and the same with a document that would shut its Talos API.
-func writeExamples(w *world.World) error {
+// label more, and the same with a document that would shut its Talos API; and the public keys of
+// the book's checkpoints.
+func writeExamples(ctx context.Context, w *world.World) error {
 	active, _ := w.Nodes["worker-1"].Active()
 	changed := strings.Replace(string(active), "\nmachine:\n", "\nmachine:\n    nodeLabels:\n        example.com/zone: a\n", 1)
 	if strings.Contains(string(active), "nodeLabels:") {
@@ -150,6 +180,13 @@ func writeExamples(w *world.World) error {
 		return err
 	}
 	if err := os.WriteFile(w.Path("examples", "label.yaml"), []byte(changed), 0o600); err != nil {
+		return err
+	}
+	keys, err := w.AsOpenBaoOperator(ctx, "openbao", "checkpoint-key", "--public-key")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(w.Path("examples", "book.pub"), []byte(keys), 0o600); err != nil {
 		return err
 	}
 	block := strings.TrimRight(changed, "\n") + "\n---\napiVersion: v1alpha1\nkind: NetworkDefaultActionConfig\ningress: block\n"
@@ -205,6 +242,10 @@ func (s step) run(ctx context.Context, w *world.World, v seen) (string, error) {
 		err = errors.New("it went through, and must be refused")
 	}
 	if err != nil {
+		return out, err
+	}
+	if s.into != "" {
+		out, err = "", os.WriteFile(s.into, []byte(out), 0o600)
 		return out, err
 	}
 	for _, m := range s.must {

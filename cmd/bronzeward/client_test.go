@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/clitest"
 	"bronzeward/gateway/httpapi/api"
 )
 
@@ -27,13 +28,13 @@ func writeClientFile(t *testing.T, text string) (folder string) {
 }
 
 func TestFlagsComeBeforeTheEnvironmentAndBothBeforeTheFile(t *testing.T) {
-	s := newStub(t)
-	s.on("GET /whoami", gives(http.StatusOK, api.Caller{Subject: "x", Groups: []string{}}))
-	env := map[string]string{"BRONZEWARD_SERVER": s.URL, "BRONZEWARD_SERVER_CA": s.ca, "BRONZEWARD_CERTIFICATE": "", "BRONZEWARD_KEY": ""}
-	certificate, key := s.person(t, "fay")
+	s := clitest.NewStub(t)
+	s.On("GET /whoami", clitest.Gives(http.StatusOK, api.Caller{Subject: "x", Groups: []string{}}))
+	env := map[string]string{"BRONZEWARD_SERVER": s.URL, "BRONZEWARD_SERVER_CA": s.CA, "BRONZEWARD_CERTIFICATE": "", "BRONZEWARD_KEY": ""}
+	certificate, key := s.Person(t, "fay")
 	flags := []string{"--certificate", certificate, "--key", key}
-	inEnv, inEnvKey := s.person(t, "ed")
-	inFile, inFileKey := s.person(t, "bob")
+	inEnv, inEnvKey := s.Person(t, "ed")
+	inFile, inFileKey := s.Person(t, "bob")
 	folder := writeClientFile(t, "certificate: me.crt\nkey: me.key\nserver: https://127.0.0.1:1\n")
 	for from, to := range map[string]string{inFile: "me.crt", inFileKey: "me.key"} {
 		raw, err := os.ReadFile(from)
@@ -66,20 +67,20 @@ func TestFlagsComeBeforeTheEnvironmentAndBothBeforeTheFile(t *testing.T) {
 				}
 			}
 			got := runProgram(t, append([]string{"whoami"}, row.args...)...)
-			if got.code != cli.ExitOK {
-				t.Fatalf("code %d\n%s", got.code, got.errOut)
+			if got.Code != cli.ExitOK {
+				t.Fatalf("code %d\n%s", got.Code, got.ErrOut)
 			}
-			seen := s.requests()
+			seen := s.Requests()
 			last := seen[len(seen)-1]
-			if last.who != row.who || last.header.Get("Authorization") != row.auth {
-				t.Errorf("came as %q with %q, want %q with %q", last.who, last.header.Get("Authorization"), row.who, row.auth)
+			if last.Who != row.who || last.Header.Get("Authorization") != row.auth {
+				t.Errorf("came as %q with %q, want %q with %q", last.Who, last.Header.Get("Authorization"), row.who, row.auth)
 			}
 		})
 	}
 }
 
 func TestTheTokenFileIsReadForEveryRequest(t *testing.T) {
-	s := newStub(t)
+	s := clitest.NewStub(t)
 	file := filepath.Join(t.TempDir(), "token")
 	write := func(token string) {
 		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
@@ -87,17 +88,17 @@ func TestTheTokenFileIsReadForEveryRequest(t *testing.T) {
 		}
 	}
 	write("first")
-	s.on("GET /whoami", func(w http.ResponseWriter, r *http.Request) {
+	s.On("GET /whoami", func(w http.ResponseWriter, r *http.Request) {
 		write("second")
-		gives(http.StatusOK, api.Caller{Subject: "olga", Issuer: stubIssuer})(w, r)
+		clitest.Gives(http.StatusOK, api.Caller{Subject: "olga", Issuer: clitest.StubIssuer})(w, r)
 	})
-	s.on("GET /changes", gives(http.StatusOK, api.ChangeList{Items: []api.Change{}}))
-	if got := runProgram(t, "changes", "list", "--mine", "--token-file", file); got.code != cli.ExitOK {
-		t.Fatalf("code %d\n%s", got.code, got.errOut)
+	s.On("GET /changes", clitest.Gives(http.StatusOK, api.ChangeList{Items: []api.Change{}}))
+	if got := runProgram(t, "changes", "list", "--mine", "--token-file", file); got.Code != cli.ExitOK {
+		t.Fatalf("code %d\n%s", got.Code, got.ErrOut)
 	}
 	var auth []string
-	for _, r := range s.requests() {
-		auth = append(auth, r.header.Get("Authorization"))
+	for _, r := range s.Requests() {
+		auth = append(auth, r.Header.Get("Authorization"))
 	}
 	if strings.Join(auth, ",") != "Bearer first,Bearer second" {
 		t.Errorf("tokens shown: %v", auth)
@@ -118,8 +119,8 @@ func TestWhatIsWrongWithTheClientFileIsNamedWithItsLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			writeClientFile(t, row.text)
 			got := runProgram(t, "whoami")
-			if got.code != cli.ExitUsage || !strings.Contains(got.errOut, row.want) || strings.Contains(got.errOut, "hunter2") {
-				t.Errorf("code %d, want %d and %q:\n%s", got.code, cli.ExitUsage, row.want, got.errOut)
+			if got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, row.want) || strings.Contains(got.ErrOut, "hunter2") {
+				t.Errorf("code %d, want %d and %q:\n%s", got.Code, cli.ExitUsage, row.want, got.ErrOut)
 			}
 		})
 	}
@@ -128,8 +129,8 @@ func TestWhatIsWrongWithTheClientFileIsNamedWithItsLine(t *testing.T) {
 func TestNoGatewayAndNobodyAreSaidAtOnce(t *testing.T) {
 	got := runProgram(t, "changes", "list")
 	for _, want := range []string{"no gateway is named: give --server https://HOST:PORT", "log in: bronzeward login --server https://HOST:PORT\n", "recorded under your name, give --certificate"} {
-		if got.code != cli.ExitUsage || !strings.Contains(got.errOut, want) {
-			t.Errorf("code %d, and no %q in\n%s", got.code, want, got.errOut)
+		if got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, want) {
+			t.Errorf("code %d, and no %q in\n%s", got.Code, want, got.ErrOut)
 		}
 	}
 }
@@ -138,18 +139,18 @@ func TestWhoIsNotLoggedInIsToldHowAtTheirGateway(t *testing.T) {
 	writeClientFile(t, "server: https://gate.example:9443\n")
 	for _, args := range [][]string{{"whoami"}, {"changes", "list"}} {
 		got := runProgram(t, args...)
-		if got.code != cli.ExitUsage || !strings.Contains(got.errOut, "log in: bronzeward login --server https://gate.example:9443\n") {
-			t.Errorf("%s: code %d\n%s", args, got.code, got.errOut)
+		if got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, "log in: bronzeward login --server https://gate.example:9443\n") {
+			t.Errorf("%s: code %d\n%s", args, got.Code, got.ErrOut)
 		}
 	}
 }
 
 func TestAGatewayThatCannotBeAskedIsSaidWithWhatToDo(t *testing.T) {
-	s := newStub(t)
+	s := clitest.NewStub(t)
 	plain := newPlainServer(t)
-	other := newStub(t) // signed by another CA
+	other := clitest.NewStub(t) // signed by another CA
 	t.Setenv("BRONZEWARD_SERVER", s.URL)
-	t.Setenv("BRONZEWARD_SERVER_CA", s.ca)
+	t.Setenv("BRONZEWARD_SERVER_CA", s.CA)
 	gone := newPlainServer(t)
 	gone.Close()
 	port := s.URL[strings.LastIndex(s.URL, ":"):]
@@ -159,18 +160,18 @@ func TestAGatewayThatCannotBeAskedIsSaidWithWhatToDo(t *testing.T) {
 		want []string
 	}{
 		"nobody listens":       {[]string{"--server", strings.Replace(gone.URL, "http:", "https:", 1)}, cli.ExitUnavailable, []string{"nothing listens at https://127.0.0.1:", "http_listen"}},
-		"another CA":           {[]string{"--server-ca", other.ca}, cli.ExitUsage, []string{"signed by nobody that is trusted here (its issuer is CN=server CA", "--server-ca FILE", "BRONZEWARD_SERVER_CA", "client.yaml"}},
+		"another CA":           {[]string{"--server-ca", other.CA}, cli.ExitUsage, []string{"signed by nobody that is trusted here (its issuer is CN=server CA", "--server-ca FILE", "BRONZEWARD_SERVER_CA", "client.yaml"}},
 		"another name":         {[]string{"--server", "https://localhost" + port}, cli.ExitUsage, []string{"is for another name (127.0.0.1)"}},
 		"no TLS":               {[]string{"--server", strings.Replace(plain.URL, "http:", "https:", 1)}, cli.ExitUsage, []string{"does not speak TLS"}},
 		"http":                 {[]string{"--server", plain.URL}, cli.ExitUsage, []string{"is not https"}},
 		"not a gateway":        {nil, cli.ExitFailed, []string{`answered "404 Not Found", and not as Bronzeward does`}},
-		"a CA file that isn't": {[]string{"--server-ca", s.key}, cli.ExitUsage, []string{"holds no PEM certificate"}},
+		"a CA file that isn't": {[]string{"--server-ca", s.Key}, cli.ExitUsage, []string{"holds no PEM certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runProgram(t, append([]string{"whoami"}, row.args...)...)
 			for _, want := range row.want {
-				if got.code != row.code || !strings.Contains(got.errOut, want) {
-					t.Errorf("code %d, want %d and %q:\n%s", got.code, row.code, want, got.errOut)
+				if got.Code != row.code || !strings.Contains(got.ErrOut, want) {
+					t.Errorf("code %d, want %d and %q:\n%s", got.Code, row.code, want, got.ErrOut)
 				}
 			}
 		})

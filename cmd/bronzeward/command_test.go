@@ -2,52 +2,20 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
 
-	"bronzeward/audit"
 	"bronzeward/cmd/bronzeward/cli"
-	"bronzeward/gateway"
-	"bronzeward/gateway/control"
-	"bronzeward/gateway/upstream"
-	"bronzeward/policy"
+	"bronzeward/cmd/bronzeward/clitest"
 )
 
-func TestTheExitCodeTellsWhatKindOfEndItWas(t *testing.T) {
-	denied := &gateway.DeniedAct{Decision: policy.Deny("BW-ACT-003", "no", "")}
-	for name, row := range map[string]struct {
-		err  error
-		want int
-	}{
-		"anything":              {errors.New("x"), cli.ExitFailed},
-		"a wrong argument":      {cli.Usage(errors.New("x")), cli.ExitUsage},
-		"what the room refuses": {fmt.Errorf("adding: %w", control.ErrInvalid), cli.ExitUsage},
-		"problems were found":   {cli.ErrChanged, cli.ExitChanged},
-		"a refused credential":  {cli.Denied(errors.New("x")), cli.ExitDenied},
-		"a refused act":         {fmt.Errorf("acting: %w", denied), cli.ExitDenied},
-		"the database is away":  {fmt.Errorf("opening: %w", control.ErrUnavailable), cli.ExitUnavailable},
-		"the book is away":      {fmt.Errorf("writing: %w", audit.ErrUnavailable), cli.ExitUnavailable},
-		"a machine is away":     {fmt.Errorf("observing: %w", &upstream.Error{Class: upstream.ClassUnreachable}), cli.ExitUnavailable},
-		"a machine is another":  {&upstream.Error{Class: upstream.ClassUntrusted}, cli.ExitFailed},
-		"the book is not whole": {cli.NotWhole(fmt.Errorf("verifying: %w", audit.ErrUnavailable)), cli.ExitNotWhole},
-		"the reader's database": {cli.Unavailable(errors.New("x")), cli.ExitUnavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := exitCode(row.err); got != row.want {
-				t.Errorf("exit code %d, want %d", got, row.want)
-			}
-		})
-	}
-}
-
 func TestWhatIsWrittenWrongIsCode2AndSaysWhatToDo(t *testing.T) {
-	folder, text := goodConfig(t)
-	config := writeConfig(t, folder, text)
+	folder, text := clitest.GoodConfig(t)
+	config := clitest.WriteConfig(t, folder, text)
 	t.Setenv("BRONZEWARD_CERTIFICATE", "")
 	t.Setenv("BRONZEWARD_KEY", "")
 	t.Setenv("BRONZEWARD_TOKEN", "")
@@ -71,35 +39,35 @@ func TestWhatIsWrittenWrongIsCode2AndSaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runProgram(t, row.args...)
-			if got.code != cli.ExitUsage || !strings.Contains(got.errOut+got.out, row.want) {
-				t.Errorf("code %d, want %d and %q:\n%s%s", got.code, cli.ExitUsage, row.want, got.out, got.errOut)
+			if got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut+got.Out, row.want) {
+				t.Errorf("code %d, want %d and %q:\n%s%s", got.Code, cli.ExitUsage, row.want, got.Out, got.ErrOut)
 			}
 		})
 	}
 }
 
 func TestADatabaseThatIsAwayIsCode5(t *testing.T) {
-	folder, text := goodConfig(t)
+	folder, text := clitest.GoodConfig(t)
 	text = strings.ReplaceAll(text, "@localhost/", "@127.0.0.1:1/")
 	text = strings.ReplaceAll(text, "host=localhost", "host=127.0.0.1 port=1")
-	config := writeConfig(t, folder, text)
+	config := clitest.WriteConfig(t, folder, text)
 	for _, args := range [][]string{{"decisions", "list"}, {"policy", "status"}, {"migrate", "--check"}} {
-		if got := runProgram(t, append([]string{"--config", config}, args...)...); got.code != cli.ExitUnavailable {
-			t.Errorf("%v: code %d, want %d:\n%s", args, got.code, cli.ExitUnavailable, got.errOut)
+		if got := runProgram(t, append([]string{"--config", config}, args...)...); got.Code != cli.ExitUnavailable {
+			t.Errorf("%v: code %d, want %d:\n%s", args, got.Code, cli.ExitUnavailable, got.ErrOut)
 		}
 	}
 }
 
 func TestVersionsInThreeFormats(t *testing.T) {
 	table := runProgram(t, "version")
-	if table.code != cli.ExitOK || !strings.HasPrefix(table.out, "PART ") || !strings.Contains(table.out, "talos served") {
-		t.Errorf("table: code %d\n%s", table.code, table.out)
+	if table.Code != cli.ExitOK || !strings.HasPrefix(table.Out, "PART ") || !strings.Contains(table.Out, "talos served") {
+		t.Errorf("table: code %d\n%s", table.Code, table.Out)
 	}
 	var fromJSON, fromYAML map[string]string
-	if err := json.Unmarshal([]byte(runProgram(t, "version", "-o", "json").out), &fromJSON); err != nil {
+	if err := json.Unmarshal([]byte(runProgram(t, "version", "-o", "json").Out), &fromJSON); err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.Load([]byte(runProgram(t, "version", "--output=yaml").out), &fromYAML); err != nil {
+	if err := yaml.Load([]byte(runProgram(t, "version", "--output=yaml").Out), &fromYAML); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(fromJSON, fromYAML); diff != "" || fromJSON["talos"] == "" {
@@ -121,7 +89,12 @@ func TestATableShowsADashForNothing(t *testing.T) {
 func TestYAMLHasTheNamesOfJSON(t *testing.T) {
 	var b strings.Builder
 	g := &cli.Globals{Output: "yaml", Console: cli.Console{Out: &b}}
-	if err := g.Print([]machineView{{Name: "m", NodeID: "n1"}}, nil, nil); err != nil {
+	machine := struct {
+		Name       string     `json:"name"`
+		NodeID     string     `json:"node_id"`
+		ObservedAt *time.Time `json:"observed_at"`
+	}{Name: "m", NodeID: "n1"}
+	if err := g.Print(machine, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"name: m\n", "node_id: n1\n", "observed_at: null\n"} {
@@ -133,19 +106,19 @@ func TestYAMLHasTheNamesOfJSON(t *testing.T) {
 
 func TestHelpGoesToStandardOutputAndIsNoError(t *testing.T) {
 	got := runProgram(t, "decisions", "list", "--help")
-	if got.code != cli.ExitOK || !strings.Contains(got.out, "--after") || got.errOut != "" {
-		t.Errorf("code %d, error output %q:\n%s", got.code, got.errOut, got.out)
+	if got.Code != cli.ExitOK || !strings.Contains(got.Out, "--after") || got.ErrOut != "" {
+		t.Errorf("code %d, error output %q:\n%s", got.Code, got.ErrOut, got.Out)
 	}
 }
 
 func TestHelpIsACommandToo(t *testing.T) {
 	flag, word := runProgram(t, "decisions", "show", "--help"), runProgram(t, "help", "decisions", "show")
-	if word.code != cli.ExitOK || word.out != flag.out || word.out == "" {
-		t.Errorf("code %d: %s%s", word.code, word.out, word.errOut)
+	if word.Code != cli.ExitOK || word.Out != flag.Out || word.Out == "" {
+		t.Errorf("code %d: %s%s", word.Code, word.Out, word.ErrOut)
 	}
 	for _, args := range [][]string{{"help", "nosuch"}, {"help", "decisions", "nosuch"}} {
-		if got := runProgram(t, args...); got.code != cli.ExitUsage || !strings.Contains(got.errOut, "there is no such command") {
-			t.Errorf("%v: code %d: %s%s", args, got.code, got.out, got.errOut)
+		if got := runProgram(t, args...); got.Code != cli.ExitUsage || !strings.Contains(got.ErrOut, "there is no such command") {
+			t.Errorf("%v: code %d: %s%s", args, got.Code, got.Out, got.ErrOut)
 		}
 	}
 }
@@ -153,11 +126,23 @@ func TestHelpIsACommandToo(t *testing.T) {
 func TestCompletionIsTheScriptItself(t *testing.T) {
 	for shell, want := range map[string]string{"bash": "complete -o default", "zsh": "autoload -U", "fish": "complete -f -c bronzeward"} {
 		got := runProgram(t, "completion", shell)
-		if got.code != cli.ExitOK || !strings.Contains(got.out, want) || strings.Contains(got.out, "Execute the following") {
-			t.Errorf("%s: code %d: %s%s", shell, got.code, got.out, got.errOut)
+		if got.Code != cli.ExitOK || !strings.Contains(got.Out, want) || strings.Contains(got.Out, "Execute the following") {
+			t.Errorf("%s: code %d: %s%s", shell, got.Code, got.Out, got.ErrOut)
 		}
 	}
-	if got := runProgram(t, "completion"); got.code != cli.ExitUsage {
-		t.Errorf("without a shell: code %d", got.code)
+	if got := runProgram(t, "completion"); got.Code != cli.ExitUsage {
+		t.Errorf("without a shell: code %d", got.Code)
+	}
+}
+
+func TestTheHelpReadsAsItDid(t *testing.T) {
+	for name, args := range map[string][]string{"help": {"--help"}, "changes-help": {"changes", "--help"}} {
+		t.Run(name, func(t *testing.T) {
+			got := runProgram(t, args...)
+			if got.Code != cli.ExitOK {
+				t.Fatalf("code %d\n%s", got.Code, got.ErrOut)
+			}
+			clitest.Golden(t, name, got)
+		})
 	}
 }

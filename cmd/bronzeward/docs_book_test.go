@@ -129,6 +129,8 @@ func TestTheQueriesOfTheAuditorAnswer(t *testing.T) {
 	fillBook(t, owner, as("gateway"))
 
 	queries := blocks(t, "auditing.md")
+	maps.Copy(queries, blocks(t, "questions.md"))
+	maps.Copy(queries, blocks(t, "record.md"))
 	// Rows a query gives, and what one of them says.
 	wants := map[string]struct {
 		rows int
@@ -137,7 +139,7 @@ func TestTheQueriesOfTheAuditorAnswer(t *testing.T) {
 		"changes": {1, "sha256:k0:new"}, "refusals": {1, "the request names no mode"}, "held": {1, "worker-1"},
 		"person": {4, "machines.pin"}, "lost": {1, "Version"}, "fields": {1, "machine.nodeLabels.a"},
 		"strangers": {1, "10.6.6.6"}, "acts": {1, "machines.pin"}, "laws": {1, "aa"}, "judged": {1, "the node lost power"}, "approved": {1, "ada"}, "proposals": {1, "waiting"}, "leaves": {0, ""},
-		"other": {1, "sha256:k0:new"},
+		"receipt": {0, ""}, "other": {1, "sha256:k0:new"},
 	}
 	same(t, "queries", slices.Collect(maps.Keys(wants)), slices.Collect(maps.Keys(queries)))
 	for query, want := range wants {

@@ -27,7 +27,7 @@ import (
 
 // pages are the files of docs/ that these tests hold.
 func pages() []string {
-	return []string{"policies.md", "codes.md", "auditing.md", "operating.md", "faults.md", "approvals.md", "closing.md", "outages.md", "rotating.md", "people.md", "log-lines.md", "openbao.md", "watching.md", "keeping.md"}
+	return []string{"policies.md", "codes.md", "auditing.md", "record.md", "questions.md", "operating.md", "faults.md", "approvals.md", "closing.md", "outages.md", "rotating.md", "people.md", "log-lines.md", "openbao.md", "watching.md", "keeping.md"}
 }
 
 // These tests hold docs/ to the code: what a table lists is what there is, both ways, and
@@ -297,7 +297,7 @@ func TestEveryRefusalOfACredentialIsExplained(t *testing.T) {
 }
 
 func TestEveryMemberOfARecordIsExplained(t *testing.T) {
-	text := page(t, "auditing.md")
+	text := page(t, "record.md")
 	for file, part := range map[string][2]string{
 		"entry-full.json":   {"## What an entry holds", "`recorded_at` is a column only"},
 		"outcome-full.json": {"## What an outcome holds", "| kind | states |"},
@@ -329,9 +329,14 @@ func TestEveryMemberOfARecordIsExplained(t *testing.T) {
 		cells(between(t, text, "## States of an attempt", "`open` goes to")))
 }
 
+func TestEveryFindingIsExplained(t *testing.T) {
+	same(t, "kinds of findings", found(`(?m)^\t\w+ Kind = "([a-z_]+)"`, sources(t, "finding.go", "audit/verify")),
+		cells(between(t, page(t, "auditing.md"), "| finding | it means |", "A month that was taken out")))
+}
+
 func TestTheWorkedLeafIsRight(t *testing.T) {
 	leaf := audit.Leaf([]byte(`{"v":1}`), time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC))
-	if !strings.Contains(page(t, "auditing.md"), "\n"+hex.EncodeToString(leaf[:])+"  -\n") {
-		t.Errorf("auditing.md does not show the leaf %x", leaf)
+	if !strings.Contains(page(t, "record.md"), "\n"+hex.EncodeToString(leaf[:])+"  -\n") {
+		t.Errorf("record.md does not show the leaf %x", leaf)
 	}
 }

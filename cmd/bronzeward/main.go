@@ -3,18 +3,22 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	kongcompletion "github.com/jotaen/kong-completion"
 
+	"bronzeward/cmd/bronzeward/bao"
 	"bronzeward/cmd/bronzeward/book"
+	"bronzeward/cmd/bronzeward/changes"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/config"
+	"bronzeward/cmd/bronzeward/house"
+	"bronzeward/cmd/bronzeward/law"
+	"bronzeward/cmd/bronzeward/machines"
+	"bronzeward/cmd/bronzeward/people"
+	"bronzeward/cmd/bronzeward/program"
 )
 
 // commands is the command tree.
@@ -22,27 +26,27 @@ type commands struct {
 	cli.Globals
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and end."`
 
-	Changes   changesCmd   `cmd:"" group:"changes" help:"Propose, look at, approve and apply changes." aliases:"change"`
-	Approvals approvalsCmd `cmd:"" group:"changes" help:"Take approvals back." aliases:"approval"`
-	Machines  machinesCmd  `cmd:"" group:"changes" help:"Add, observe and pin machines." aliases:"machine"`
-	Attempts  attemptsCmd  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
-	Notices   noticesCmd   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
-	Digest    digestCmd    `cmd:"" group:"changes" help:"Compute the configuration digest of a file, or compare it with one."`
+	Changes   changes.Commands  `cmd:"" group:"changes" help:"Propose, look at, approve and apply changes." aliases:"change"`
+	Approvals changes.Approvals `cmd:"" group:"changes" help:"Take approvals back." aliases:"approval"`
+	Machines  machines.Commands `cmd:"" group:"changes" help:"Add, observe and pin machines." aliases:"machine"`
+	Attempts  changes.Attempts  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
+	Notices   changes.Notices   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
+	Digest    changes.Digest    `cmd:"" group:"changes" help:"Compute the configuration digest of a file, or compare it with one."`
 
-	Login      loginCmd      `cmd:"" group:"people" help:"Get a certificate for yourself, and set talosctl and bronzeward up with it."`
-	Logout     logoutCmd     `cmd:"" group:"people" help:"Remove what login wrote."`
-	Identities identitiesCmd `cmd:"" group:"people" help:"Revoke people for good." aliases:"identity"`
-	Whoami     whoamiCmd     `cmd:"" group:"people" help:"Say who you are to the gateway."`
+	Login      people.Login      `cmd:"" group:"people" help:"Get a certificate for yourself, and set talosctl and bronzeward up with it."`
+	Logout     people.Logout     `cmd:"" group:"people" help:"Remove what login wrote."`
+	Identities people.Identities `cmd:"" group:"people" help:"Revoke people for good." aliases:"identity"`
+	Whoami     people.Whoami     `cmd:"" group:"people" help:"Say who you are to the gateway."`
 
 	Decisions book.Commands `cmd:"" group:"law" help:"Read the book: who did what to which machine, and why it was allowed." aliases:"decision"`
-	Policy    policyCmd     `cmd:"" group:"law" help:"Check, test, explain and activate the law."`
+	Policy    law.Commands  `cmd:"" group:"law" help:"Check, test, explain and activate the law."`
 
-	Serve   serveCmd   `cmd:"" group:"house" help:"Run the gateway."`
-	Migrate migrateCmd `cmd:"" group:"house" help:"Create or update the database schema."`
-	Config  configCmd  `cmd:"" group:"house" help:"Check the configuration file."`
-	OpenBao openBaoCmd `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
+	Serve   house.Serve     `cmd:"" group:"house" help:"Run the gateway."`
+	Migrate house.Migrate   `cmd:"" group:"house" help:"Create or update the database schema."`
+	Config  config.Commands `cmd:"" group:"house" help:"Check the configuration file."`
+	OpenBao bao.Commands    `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
 
-	DigestKeys digestKeysCmd `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
+	DigestKeys changes.DigestKeys `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
 
 	Completion completionCmd `cmd:"" group:"other" help:"Print a shell completion script."`
 	Help       helpCmd       `cmd:"" group:"other" help:"Explain a command."`
@@ -68,7 +72,7 @@ func groups() []kong.Group {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	at := cli.ProcessConsole()
-	at.Browse = browser()
+	at.Browse = people.Browser()
 	code := run(ctx, os.Args[1:], at)
 	stop()
 	os.Exit(code)
@@ -76,56 +80,11 @@ func main() {
 
 // run is the whole program with its console given; it returns the exit code.
 func run(ctx context.Context, args []string, with cli.Console) int {
-	with.Out, with.ErrOut = cli.NewPlainWriter(with.Out), cli.NewPlainWriter(with.ErrOut)
-	c := &commands{Globals: cli.Globals{Console: with}}
-	code := -1
-	parser, err := kong.New(c,
-		kong.Name("bronzeward"),
+	c := &commands{}
+	return program.Run(ctx, args, with, &c.Globals, c,
 		kong.Description("Admission control for the Talos API. Commands about changes, machines and people ask a gateway; the others read its configuration file."),
-		kong.UsageOnError(),
-		kong.Writers(with.Out, with.ErrOut),
-		kong.Exit(func(n int) { code = n }),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.BindTo(settings{&c.Globals}, (*book.Settings)(nil)),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.BindTo(config.Settings{Globals: &c.Globals}, (*book.Settings)(nil)),
 		kong.ExplicitGroups(groups()),
 		kong.Vars{"version": buildVersion()},
 	)
-	if err != nil {
-		fmt.Fprintln(with.ErrOut, "bronzeward:", err)
-		return cli.ExitUsage
-	}
-	kongcompletion.Register(parser)
-	parsed, err := parser.Parse(args)
-	if code >= 0 { // --help was printed
-		return code
-	}
-	if err != nil {
-		fmt.Fprintf(with.ErrOut, "bronzeward: %v\ntry: bronzeward --help\n", err)
-		return cli.ExitUsage
-	}
-	if err := servesFormat(parsed, c.Output); err != nil {
-		fmt.Fprintln(with.ErrOut, "bronzeward:", err)
-		return cli.ExitUsage
-	}
-	if err := parsed.Run(&c.Globals); err != nil {
-		if !errors.Is(err, cli.ErrChanged) {
-			fmt.Fprintln(with.ErrOut, "bronzeward:", err)
-		}
-		return exitCode(err)
-	}
-	return cli.ExitOK
-}
-
-// servesFormat refuses a format that the command does not print, before it does anything.
-func servesFormat(parsed *kong.Context, format string) error {
-	if slices.Contains([]string{"table", "json", "yaml"}, format) {
-		return nil
-	}
-	if node := parsed.Selected(); node != nil {
-		if more, ok := node.Target.Addr().Interface().(interface{ Formats() []string }); ok && slices.Contains(more.Formats(), format) {
-			return nil
-		}
-	}
-	return fmt.Errorf("-o %s: this command prints table, json or yaml", format)
 }

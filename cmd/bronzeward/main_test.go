@@ -1,95 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"bronzeward/cmd/bronzeward/cli"
-	"bronzeward/fixtures/openbao/baotest"
-
-	"go.uber.org/goleak"
+	"bronzeward/cmd/bronzeward/clitest"
 )
 
-// TestMain keeps the machine's own settings out: its zone, and whoever runs the tests.
-func TestMain(m *testing.M) {
-	time.Local = time.UTC
-	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "BRONZEWARD_") {
-			_ = os.Unsetenv(name)
-		}
-	}
-	nowhere, err := os.MkdirTemp("", "bronzeward-test-")
-	if err == nil {
-		err = errors.Join(os.Setenv("XDG_CONFIG_HOME", nowhere), os.Setenv("XDG_STATE_HOME", filepath.Join(nowhere, "state")),
-			os.Setenv("TALOS_HOME", filepath.Join(nowhere, "talos")), os.Unsetenv("TALOSCONFIG"))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(baotest.Around(m), goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(nowhere)
-		os.Exit(code)
-	}))
-}
-
-// ran is what one run of the program left.
-type ran struct {
-	code        int
-	out, errOut string
-}
+func TestMain(m *testing.M) { clitest.Main(m) }
 
 // runProgram runs the whole program with these arguments, and nobody at a terminal.
-func runProgram(t *testing.T, args ...string) ran {
+func runProgram(t *testing.T, args ...string) clitest.Ran {
 	t.Helper()
 	return runAt(t.Context(), cli.Console{}, args...)
 }
 
-// runAt runs the whole program at a console; its output is kept. Pauses are as good as none.
-func runAt(ctx context.Context, at cli.Console, args ...string) ran {
-	var out, errOut bytes.Buffer
-	at.Out, at.ErrOut, at.Pause = &out, &errOut, time.Millisecond
-	if at.In == nil {
-		at.In = strings.NewReader("")
-	}
-	code := run(ctx, args, at)
-	return ran{code, out.String(), errOut.String()}
-}
-
-// goodConfig writes a configuration that is fine and the files it names, and gives its
-// lines for tests to spoil.
-func goodConfig(t *testing.T) (folder, text string) {
-	t.Helper()
-	folder = t.TempDir()
-	for _, name := range []string{"server.crt", "server.key", "people.crt", "talos.crt", "talos.key", "talos-ca.crt", "keys-development.json"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return folder, `instance: g1
-listen: 127.0.0.1:50000
-http_listen: 127.0.0.1:9443
-tls: {certificate: server.crt, key: server.key}
-database: {url: "postgres://gateway@localhost/bronzeward", auditor_url: "host=localhost user=auditor dbname=bronzeward"}
-identity: {certificate_authorities: [people.crt]}
-talos: {certificate: talos.crt, key: talos.key, ca: talos-ca.crt}
-digest: {keys_file: keys-development.json}
-`
-}
-
-// writeConfig puts a configuration beside the files it names.
-func writeConfig(t *testing.T, folder, text string) string {
-	t.Helper()
-	path := filepath.Join(folder, "config.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+// runAt runs the whole program at a console.
+func runAt(ctx context.Context, at cli.Console, args ...string) clitest.Ran {
+	return clitest.Run(ctx, run, at, args...)
 }

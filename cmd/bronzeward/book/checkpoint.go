@@ -123,7 +123,7 @@ func (k *keeper) run(ctx context.Context, follow bool, every time.Duration) erro
 		waits := cli.IsUnavailable(err) || errors.Is(err, errNoCheckpoint)
 		switch {
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return stopped(ctx, follow)
 		case !follow || err != nil && !waits:
 			return err
 		case err != nil && err.Error() != k.said:
@@ -133,10 +133,19 @@ func (k *keeper) run(ctx context.Context, follow bool, every time.Duration) erro
 			fmt.Fprintln(k.g.ErrOut, "bronzeward: the book answers again")
 			k.said = ""
 		}
-		if err := pauseFor(ctx, k.g, every); err != nil {
-			return err
+		if pauseFor(ctx, k.g, every) != nil {
+			return stopped(ctx, follow)
 		}
 	}
+}
+
+// stopped is how a command ends that was interrupted: following has no other end, and stopping a
+// service is no failure of it.
+func stopped(ctx context.Context, follow bool) error {
+	if follow && errors.Is(context.Cause(ctx), context.Canceled) {
+		return nil
+	}
+	return context.Cause(ctx)
 }
 
 // look holds the newest checkpoint to the one kept, keeps it, and prints it.

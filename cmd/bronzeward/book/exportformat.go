@@ -16,7 +16,7 @@ import (
 )
 
 // exportVersion is the version of the lines of --format jsonl. It moves when a member changes its
-// meaning or goes away; docs/auditing.md has the members.
+// meaning or goes away; docs/record.md has the members.
 const exportVersion = 1
 
 // format is one shape of exported lines.

@@ -1,0 +1,9 @@
+package law
+
+import (
+	"testing"
+
+	"bronzeward/cmd/bronzeward/clitest"
+)
+
+func TestMain(m *testing.M) { clitest.Main(m) }

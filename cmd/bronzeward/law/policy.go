@@ -1,0 +1,238 @@
+// Package law is the commands about the law: check, test, explain and activate it.
+package law
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"bronzeward/cmd/bronzeward/ask"
+	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/gateway"
+	"bronzeward/policy"
+)
+
+// Commands are the commands about the law.
+type Commands struct {
+	Init     policyInitCmd     `cmd:"" help:"Write the shipped law into a directory, to edit."`
+	Check    policyCheckCmd    `cmd:"" help:"Say everything that is wrong with a directory of rules; exit code 3 if anything is."`
+	Test     policyTestCmd     `cmd:"" help:"Run the directory's Rego tests, with coverage; exit code 3 if one fails."`
+	Eval     policyEvalCmd     `cmd:"" help:"Judge the facts of one call and say which rules fired, and why the others did not."`
+	Activate policyActivateCmd `cmd:"" help:"Make a directory the live law, after its trial."`
+	Status   policyStatusCmd   `cmd:"" help:"Say which revision is live."`
+}
+
+func loadBundle(dir string) (*policy.Bundle, error) {
+	if dir == "" {
+		return policy.Shipped()
+	}
+	b, err := policy.Load(os.DirFS(dir))
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("reading the law in %s:\n%w", dir, err))
+	}
+	return b, nil
+}
+
+type policyInitCmd struct {
+	Dir string `arg:"" help:"Directory to write; it must not exist or be empty."`
+}
+
+func (p *policyInitCmd) Run(g *cli.Globals) error {
+	if entries, err := os.ReadDir(p.Dir); err == nil && len(entries) > 0 {
+		return cli.Usage(fmt.Errorf("%s is not empty", p.Dir))
+	}
+	shipped, err := policy.Shipped()
+	if err != nil {
+		return err
+	}
+	if err := writeBundle(p.Dir, shipped); err != nil {
+		return err
+	}
+	fmt.Fprintf(g.Out, "%d files written to %s\nnext: bronzeward policy test %s\n", len(shipped.Files()), p.Dir, p.Dir)
+	return nil
+}
+
+type policyCheckCmd struct {
+	Dir string `arg:"" help:"Directory with the law." type:"existingdir"`
+}
+
+func (p *policyCheckCmd) Run(ctx context.Context, g *cli.Globals) error {
+	faults, err := policy.Check(ctx, os.DirFS(p.Dir))
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if err := g.Print(faults, []string{"PLACE", "PROBLEM"}, func(row func(...string)) {
+		for _, f := range faults {
+			row(fmt.Sprintf("%s:%d", f.File, f.Line), f.Message)
+		}
+	}); err != nil {
+		return err
+	}
+	if len(faults) > 0 {
+		return cli.ErrChanged
+	}
+	if b, err := policy.Load(os.DirFS(p.Dir)); err != nil || !slices.ContainsFunc(b.Files(), func(f policy.File) bool {
+		return strings.HasPrefix(f.Path, "bronzeward/") && strings.HasSuffix(f.Path, ".rego")
+	}) {
+		fmt.Fprintf(g.ErrOut, "%s holds no rule under bronzeward/: is it the law's top folder, as `policy init` writes it?\n", p.Dir)
+		return cli.ErrChanged
+	}
+	if g.Output == "table" {
+		fmt.Fprintln(g.Out, "no problem found")
+	}
+	return nil
+}
+
+type policyTestCmd struct {
+	Dir     string `arg:"" optional:"" help:"Directory with the law; the shipped one when left out."`
+	Verbose bool   `short:"v" help:"Name the tests that passed and the lines no test reaches, too."`
+}
+
+func (p *policyTestCmd) Run(ctx context.Context, g *cli.Globals) error {
+	b, err := loadBundle(p.Dir)
+	if err != nil {
+		return err
+	}
+	report, err := policy.Test(ctx, b)
+	if err != nil {
+		return err
+	}
+	if g.Output != "table" {
+		if err := g.Print(report, nil, nil); err != nil {
+			return err
+		}
+	} else {
+		showTests(g, report, p.Verbose)
+	}
+	if len(report.Failed) > 0 || len(report.Passed) == 0 {
+		return cli.ErrChanged
+	}
+	return nil
+}
+
+func showTests(g *cli.Globals, report policy.TestReport, verbose bool) {
+	for _, t := range report.Failed {
+		fmt.Fprintf(g.Out, "FAIL  %s (%s:%d)\n      %s\n", t.Name, t.File, t.Line, t.Message)
+	}
+	if verbose {
+		for _, t := range report.Passed {
+			fmt.Fprintf(g.Out, "ok    %s\n", t.Name)
+		}
+		for _, m := range report.Missed {
+			fmt.Fprintf(g.Out, "no test reaches %s\n", m)
+		}
+	}
+	fmt.Fprintf(g.Out, "%d passed, %d failed, coverage %.1f %%\n", len(report.Passed), len(report.Failed), report.Coverage)
+}
+
+type policyEvalCmd struct {
+	Call   string `arg:"" help:"YAML file with the facts of a call." type:"existingfile"`
+	Bundle string `short:"b" placeholder:"DIR" help:"Directory with the law; the shipped one when left out."`
+}
+
+func (p *policyEvalCmd) Run(ctx context.Context, g *cli.Globals) error {
+	raw, err := os.ReadFile(p.Call)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	b, err := loadBundle(p.Bundle)
+	if err != nil {
+		return err
+	}
+	why, err := policy.Eval(ctx, b, raw)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("%s: %w", p.Call, err))
+	}
+	if g.Output != "table" {
+		return g.Print(why, nil, nil)
+	}
+	showExplanation(g, why)
+	return nil
+}
+
+func showExplanation(g *cli.Globals, why policy.Explanation) {
+	verdict := "DENY"
+	if why.Decision.Allow {
+		verdict = "ALLOW"
+	}
+	fmt.Fprintf(g.Out, "%s  (revision %.12s, OPA %s)\n", verdict, why.Decision.Revision, why.Decision.OPA)
+	fmt.Fprintf(g.Out, "approvals required: %d; upstream roles: %v; redact: %t\n", why.Decision.Approvals.Required, why.Decision.UpstreamRoles, why.Decision.Redact)
+	fmt.Fprintln(g.Out, "\nfired")
+	for _, r := range why.Decision.Reasons {
+		fmt.Fprintf(g.Out, "  %s %-6s %s\n", r.Code, r.Severity, r.Message)
+		if r.Hint != "" {
+			fmt.Fprintf(g.Out, "      try: %s\n", r.Hint)
+		}
+	}
+	if len(why.Decision.Reasons) == 0 {
+		fmt.Fprintln(g.Out, "  (no rule)")
+	}
+	fmt.Fprintln(g.Out, "\nsilent, and the first thing that did not hold")
+	for _, r := range why.Rules {
+		if !r.Fired {
+			fmt.Fprintf(g.Out, "  %s  %s\n      %s:%d  %s\n", r.Code, r.Title, r.File, r.WhyLine, r.Why)
+		}
+	}
+}
+
+type policyActivateCmd struct {
+	ask.CredentialFlags
+	Dir string `arg:"" help:"Directory with the law."`
+}
+
+func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
+	b, err := loadBundle(p.Dir)
+	if err != nil {
+		return err
+	}
+	if _, err := requestOf(p.CredentialFlags); err != nil { // before the trial, which takes a while
+		return err
+	}
+	fmt.Fprintln(g.ErrOut, "trying the law: compiled strictly, its own tests, the sample calls …")
+	began := time.Now()
+	if err := policy.Trial(ctx, b); err != nil {
+		return fmt.Errorf("the law in %s does not pass its trial, and the live one stays:\n%w", p.Dir, err)
+	}
+	fmt.Fprintf(g.ErrOut, "trial passed after %s\n", time.Since(began).Round(time.Millisecond))
+	d, err := openDesk(ctx, g, p.CredentialFlags)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	receipt, err := d.acts.Activate(ctx, d.actor, b)
+	if untold := (*gateway.NotAnchoredError)(nil); errors.As(err, &untold) {
+		return fmt.Errorf("revision %s is live: %w", b.Revision(), err)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(g.Out, "revision %s is live (decision %s)\n", b.Revision(), receipt.ID)
+	return nil
+}
+
+type policyStatusCmd struct{}
+
+func (p *policyStatusCmd) Run(ctx context.Context, g *cli.Globals) error {
+	store, done, err := openStore(ctx, g)
+	if err != nil {
+		return err
+	}
+	defer done()
+	snap := store.Snapshot()
+	shipped, err := policy.Shipped()
+	if err != nil {
+		return err
+	}
+	return g.Print(map[string]any{
+		"live_revision": snap.LiveRevision, "counter": snap.BundleCounter, "shipped_revision": shipped.Revision(), "opa": policy.OPAVersion(),
+	}, []string{"FIELD", "VALUE"}, func(row func(...string)) {
+		row("live revision", snap.LiveRevision)
+		row("activations", fmt.Sprint(snap.BundleCounter))
+		row("shipped with this binary", shipped.Revision())
+		row("opa", policy.OPAVersion())
+	})
+}

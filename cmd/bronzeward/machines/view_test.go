@@ -1,0 +1,120 @@
+package machines
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/cmd/bronzeward/clitest"
+	"bronzeward/gateway/httpapi/api"
+)
+
+func oneMachine() api.Machine {
+	return api.Machine{
+		ID: clitest.StubDecision, Name: "worker-1", Cluster: "lab", Role: api.Worker, Addresses: []string{"127.0.0.11"}, Port: 50000,
+		Labels: api.Labels{"rack": "a", "arm": "no"}, Pinned: true, PinnedAt: &clitest.StubNow, Identity: api.MachineIdentity{NodeID: "n1", ClusterID: "c1", Smbios: "s1"},
+		Serial: 3, Applied: &api.Digests{Active: clitest.DigestOne, Persistent: clitest.DigestOne},
+		Observed: &api.Observed{At: time.Now().Add(-90 * time.Minute), Version: "v1.13.6", Stage: "running", Type: "worker", Active: clitest.DigestOne, Persistent: clitest.DigestTwo},
+		Holds:    []api.Hold{{Kind: api.UnresolvedAttempt, ID: clitest.AttemptA, Holder: api.Person{Issuer: clitest.StubIssuer, Subject: "otto"}, Since: clitest.StubNow, Scope: api.HoldScopeMachine}},
+	}
+}
+
+func TestMachinesAreListedPageByPage(t *testing.T) {
+	s := clitest.NewStub(t)
+	second := oneMachine()
+	second.Name, second.Observed, second.Pinned, second.Holds = "worker-2", nil, false, []api.Hold{}
+	s.On("GET /machines", clitest.Gives(http.StatusOK, api.MachineList{Items: []api.Machine{oneMachine()}, Next: "c2"}), clitest.Gives(http.StatusOK, api.MachineList{Items: []api.Machine{second}}))
+	clitest.Golden(t, "machines-list", runProgram(t, "machines", "list", "--cluster", "lab"))
+	if got := []string{s.Requests()[0].Query, s.Requests()[1].Query}; !cmp.Equal(got, []string{"cluster=lab&limit=500", "cluster=lab&limit=500&cursor=c2"}) {
+		t.Errorf("asked for %v", got)
+	}
+
+	empty := clitest.NewStub(t)
+	empty.On("GET /machines", clitest.Gives(http.StatusOK, api.MachineList{Items: []api.Machine{}}))
+	if got := runProgram(t, "machines", "list", "-o", "json"); got.Out != "[]\n" {
+		t.Errorf("no machines are %q", got.Out)
+	}
+}
+
+func TestJSONOfAMachineKeepsItsNames(t *testing.T) {
+	s := clitest.NewStub(t)
+	s.On("GET /machines/{id}", clitest.Gives(http.StatusOK, oneMachine()))
+	var got map[string]any
+	if err := json.Unmarshal([]byte(runProgram(t, "machines", "show", "worker-1", "-o", "json").Out), &got); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{
+		"name": "worker-1", "node_id": "n1", "talos_cluster_id": "c1", "smbios": "s1", "pinned": true, "serial": 3.0,
+		"observed_persistent": clitest.DigestTwo, "applied_active": clitest.DigestOne, "version": "v1.13.6", "port": 50000.0,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+	shown := runProgram(t, "machines", "show", "worker-1")
+	for _, want := range []string{"pinned                     2026-11-30", "arm=no,rack=a", "unresolved-attempt " + clitest.AttemptA + " of otto of https://people.example since 2026-11-30"} {
+		if !strings.Contains(shown.Out, want) {
+			t.Errorf("no %q in\n%s", want, shown.Out)
+		}
+	}
+}
+
+func TestActsOnMachinesAskForWhatTheirFlagsSay(t *testing.T) {
+	s := clitest.NewStub(t)
+	file := filepath.Join(t.TempDir(), "many.yaml")
+	if err := os.WriteFile(file, []byte("- {name: m1, cluster: c, addresses: [10.0.0.1]}\n- {name: m2, cluster: c, role: controlplane, addresses: [\"fd00::2\"], port: 5, labels: {a: b}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	identity := oneMachine().Identity
+	s.On("POST /machines", clitest.Gives(http.StatusCreated, api.AddedMachines{Names: []string{"m"}}))
+	s.On("PATCH /machines/{id}", clitest.Gives(http.StatusOK, oneMachine()))
+	s.On("POST /machines/{id}/pins", clitest.Gives(http.StatusCreated, api.Pin{Machine: "m", Identity: identity}))
+	s.On("POST /machines/{id}/observations", clitest.Gives(http.StatusCreated, api.Observation{Machine: "m", Identity: identity, Version: "v1", Type: "worker", Stage: "running", Active: "a", Persistent: "p"}))
+	for _, row := range []struct {
+		args            []string
+		asks, sent, out string
+	}{
+		{
+			[]string{"add", "m", "--cluster", "c", "--address", "10.0.0.1", "--label", "a=b"},
+			"POST /machines",
+			`{"machines":[{"addresses":["10.0.0.1"],"cluster":"c","labels":{"a":"b"},"name":"m","port":50000,"role":"worker"}]}`,
+			"machine m added (decision " + clitest.StubDecision + ")\nnext: bronzeward machines pin m\n",
+		},
+		{
+			[]string{"import", file},
+			"POST /machines",
+			`{"machines":[{"addresses":["10.0.0.1"],"cluster":"c","name":"m1"},{"addresses":["fd00::2"],"cluster":"c","labels":{"a":"b"},"name":"m2","port":5,"role":"controlplane"}]}`,
+			"2 machines added (decision " + clitest.StubDecision + ")\n",
+		},
+		{[]string{"update", "m", "--address", "10.0.0.1"}, "PATCH /machines/m", `{"addresses":["10.0.0.1"],"labels":{},"port":50000}`, "machine m updated (decision " + clitest.StubDecision + ")\n"},
+		{[]string{"pin", "m", "--replace"}, "POST /machines/m/pins", `{"replace":true}`, "machine m pinned to node id n1 of cluster c1\n"},
+		// A name reaches no other path.
+		{[]string{"observe", "m/../n"}, "POST /machines/m%2F..%2Fn/observations", `{}`, "m/../n: Talos v1, worker, stage running, node id n1\n  active      a\n  persistent  p\n"},
+	} {
+		got := runProgram(t, append([]string{"machines"}, row.args...)...)
+		seen := s.Requests()
+		last := seen[len(seen)-1]
+		if got.Code != cli.ExitOK || last.Method+" "+last.Path != row.asks || last.Body != row.sent || got.Out != row.out {
+			t.Errorf("%v: code %d, asked %s %s for %s\n%s%s", row.args, got.Code, last.Method, last.Path, last.Body, got.Out, got.ErrOut)
+		}
+	}
+}
+
+func TestTheTimelineOfAMachineIsShown(t *testing.T) {
+	s := clitest.NewStub(t)
+	s.On("GET /machines/{id}/timeline", clitest.Gives(http.StatusOK, api.TimelineItemList{Items: []api.TimelineItem{
+		{At: clitest.StubNow, Kind: api.TimelineItemKindChange, ID: clitest.ChangeOne, Text: "2 values\nchanged", State: "waiting", Person: api.Person{Issuer: clitest.StubIssuer, Subject: "olga"}},
+	}}))
+	got := runProgram(t, "machines", "timeline", "worker-1")
+	if got.Code != cli.ExitOK {
+		t.Errorf("code %d", got.Code)
+	}
+	clitest.Golden(t, "machines-timeline", got)
+}
