@@ -158,6 +158,16 @@ func TestVerifyTellsWhetherTheBookIsWhole(t *testing.T) {
 		has(t, r.out, "signature", "the public key is not this installation's")
 	}
 
+	w.tamper(t, "insert into audit.terms select field, E'mallory\\x1b[2J', recorded_at, id from audit.terms where term = 'BW-X-001'")
+	if r = w.run(t, "verify", "--public-key", key); !notWhole(r.err) || !strings.Contains(r.err.Error(), "not whole: 1 term") {
+		t.Errorf("a term too many: %v", r.err)
+	}
+	has(t, r.out, "term", "terms 1/0", id.String(), `code "mallory\x1b[2J"`)
+	w.tamper(t, "delete from audit.terms where term like 'mallory%'")
+	if r = w.run(t, "verify", "--public-key", key); r.err != nil {
+		t.Errorf("it was taken out again: %v", r.err)
+	}
+
 	w.tamper(t, "update audit.entries set caller_subject = 'mallory' where id = '"+id.String()+"'")
 	if r = w.run(t, "verify", "--public-key", key); !notWhole(r.err) {
 		t.Errorf("a changed column: %v", r.err)

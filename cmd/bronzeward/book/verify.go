@@ -155,6 +155,9 @@ func idText(f *verify.Finding) string {
 
 func findingText(f *verify.Finding) string {
 	text := f.Text
+	if f.Field != "" {
+		text += fmt.Sprintf(": %s %q", f.Field, f.Term)
+	}
 	if f.Rows > 0 {
 		text += fmt.Sprintf(" (%d)", f.Rows)
 	}
