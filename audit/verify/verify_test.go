@@ -533,6 +533,7 @@ func TestARowThatWaitsForTooLongIsTold(t *testing.T) {
 	d := newDatabase(t)
 	want := []string{d.expand(t, "unsequenced entries [] {W.id}")}
 	d.tamper(t, d.expand(t, `update audit.entries set recorded_at = recorded_at - interval '2 hours' where id = '{W.id}';
+		update audit.terms set recorded_at = recorded_at - interval '2 hours' where id = '{W.id}';
 		update audit.unsequenced u set recorded_at = e.recorded_at, leaf = e.leaf from audit.entries e where e.id = u.id and u.id = '{W.id}'`))
 	r := d.verify(t, Options{})
 	if got := told(r.Findings); !slices.Equal(got, want) || !strings.Contains(r.Findings[0].Text, "more than a minute") {
