@@ -455,7 +455,8 @@ func TestAKeptCheckpointTellsWhatTheBookAloneCannot(t *testing.T) {
 	foreign := []Kept{{"foreign", []byte(d.text(t, "select note from audit.checkpoints where tree = 2"))}}
 
 	// The whole book as it was at 612 leaves: whole in itself.
-	d.tamper(t, `delete from audit.entries where id in (select id from audit.leaves where tree = 2 or index >= 612); delete from audit.outcomes where id in (select id from audit.leaves where tree = 2 or index >= 612);
+	d.tamper(t, `delete from audit.terms where id in (select id from audit.leaves where tree = 2 or index >= 612) or id in (select id from audit.unsequenced);
+		delete from audit.entries where id in (select id from audit.leaves where tree = 2 or index >= 612); delete from audit.outcomes where id in (select id from audit.leaves where tree = 2 or index >= 612);
 		delete from audit.entries where id in (select id from audit.unsequenced); delete from audit.outcomes where id in (select id from audit.unsequenced);
 		delete from audit.unsequenced; delete from audit.leaves where tree = 2 or index >= 612; delete from audit.trees where tree = 2; delete from audit.checkpoints where tree = 2 or size > 612`)
 	if r := d.verify(t, Options{Keys: ours.keys()}); !r.Whole {
