@@ -69,11 +69,7 @@ func eachWaiting(rows pgx.Rows, call func(time.Time, uuid.UUID, string, int32, i
 		if source == "outcome" {
 			table = outcomes.name
 		}
-		at := time.Time{}
-		if recorded.InfinityModifier == pgtype.Finite {
-			at = moment(recorded.Time.UnixMicro())
-		}
-		call(at, id, table, tree, index)
+		call(moment(stampMicros(recorded)), id, table, tree, index)
 		return nil
 	})
 	return err
