@@ -37,7 +37,7 @@ func TestATimeOutsideOfAllTimeIsTold(t *testing.T) {
 
 // shown is a policy that shows forged rows to every session but one that verifies.
 const shown = `create policy forged on audit.entries for select to bronzeward_auditor using
-	(current_setting('transaction_isolation') <> 'repeatable read' or exists (select from audit.leaves l where l.leaf = entries.leaf));
+	(current_setting('transaction_isolation') <> 'repeatable read' or not exists (select from audit.leaves l where l.id = entries.id and l.leaf <> entries.leaf));
 	alter table audit.entries enable row level security;
 	insert into audit.entries (recorded_at, id, kind, verdict, method, authority_version, count, record)
 	select recorded_at + interval '1 microsecond', id, kind, 'deny', method, authority_version, count, record
@@ -94,7 +94,7 @@ func TestALeafThatWasMovedInTimeHidesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDatabase(t)
-			d.tamper(t, `delete from audit.entries where id = `+victim+`; delete from audit.outcomes where id = `+victim+`;
+			d.tamper(t, `delete from audit.terms where id = `+victim+`; delete from audit.entries where id = `+victim+`; delete from audit.outcomes where id = `+victim+`;
 				update audit.leaves set recorded_at = `+c.move+` where id = `+victim)
 			r := d.verify(t, c.o)
 			if r.Counts[c.want] != 1 {
