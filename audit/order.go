@@ -34,8 +34,8 @@ type Place struct {
 type Placed struct {
 	Place
 	ID         uuid.UUID
-	RecordedAt time.Time
-	Leaf       [32]byte // as the tree has it
+	RecordedAt time.Time // zero when the leaf says a time that no row has
+	Leaf       [32]byte  // as the tree has it
 	// Entry or Outcome is the row, without its last outcome; neither when the row is not in the book (its month was
 	// detached, or somebody took it out).
 	Entry   *Row

@@ -166,6 +166,35 @@ func TestInOrderKeepsToItsFilterAndTellsWhatIsMissing(t *testing.T) {
 	}
 }
 
+// Whoever has the gateway's role can give a leaf any time. Those who follow the book get past it.
+func TestALeafOutsideOfAllTimeHoldsUpNobody(t *testing.T) {
+	db := newDatabase(t)
+	b := newBook(t, db, nil)
+	r := NewReader(readPool(t, db.name))
+	times := []string{"infinity", "-infinity", "290000-01-01", "4000-01-01 BC"}
+	for i, at := range times {
+		if _, err := db.gateway.Exec(t.Context(), "insert into audit.leaves (recorded_at, index, id, tree, source, leaf) values ($1::text::timestamptz, $2, gen_random_uuid(), 1, 'entry', sha256('x'))", at, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	behind, err := b.Write(t.Context(), readEntry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sequence(t.Context(), db.owner, 1); err != nil {
+		t.Fatal(err)
+	}
+	rows, next, err := r.InOrder(t.Context(), Filter{}, OrderPage{})
+	if err != nil || len(rows) != len(times)+1 || rows[len(times)].ID != behind.ID || rows[len(times)].Entry == nil || next != (Place{Tree: 1, Index: int64(len(times))}) {
+		t.Fatalf("%+v, next %+v, %v", rows, next, err)
+	}
+	for _, row := range rows[:len(times)] {
+		if row.Entry != nil || !row.RecordedAt.IsZero() {
+			t.Errorf("%+v, want a leaf without a row at the zero time", row)
+		}
+	}
+}
+
 // Pages of the newest rows neither repeat nor skip what was there when the first was read, while others write.
 func TestPagesHoldWhileOthersWrite(t *testing.T) {
 	db := newDatabase(t)

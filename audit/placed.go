@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // leafRow is a row of queries/leaves.sql.
@@ -43,8 +44,9 @@ func (r *Reader) leaves(ctx context.Context, p OrderPage) (all []leafRow, entrie
 	all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (leafRow, error) {
 		var l leafRow
 		var leaf []byte
-		err := row.Scan(&l.Tree, &l.Index, &l.source, &l.RecordedAt, &l.ID, &leaf)
-		l.RecordedAt = l.RecordedAt.UTC()
+		var at pgtype.Timestamptz
+		err := row.Scan(&l.Tree, &l.Index, &l.source, &at, &l.ID, &leaf)
+		l.RecordedAt = sensible(at)
 		copy(l.Leaf[:], leaf)
 		return l, err
 	})
@@ -52,6 +54,9 @@ func (r *Reader) leaves(ctx context.Context, p OrderPage) (all []leafRow, entrie
 		return nil, entries, outcomes, fmt.Errorf("reading leaves: %w", cause(err))
 	}
 	for _, l := range all {
+		if l.RecordedAt.IsZero() {
+			continue // no row has such a time
+		}
 		if l.source == "entry" {
 			entries.add(l.ID, l.RecordedAt)
 		} else {
@@ -59,6 +64,15 @@ func (r *Reader) leaves(ctx context.Context, p OrderPage) (all []leafRow, entrie
 		}
 	}
 	return all, entries, outcomes, nil
+}
+
+// sensible is a time of a leaf, in UTC. Whoever has the gateway's role can write any into audit.leaves, infinity too; one such
+// row must not keep everybody from what comes behind it. It is told of as one without a row, at the zero time.
+func sensible(at pgtype.Timestamptz) time.Time {
+	if y := at.Time.UTC().Year(); !at.Valid || at.InfinityModifier != pgtype.Finite || y < 1 || y > 9999 {
+		return time.Time{}
+	}
+	return at.Time.UTC()
 }
 
 // entriesAt reads those of the entries that the filter wants. Entries never change, so that no snapshot is needed with

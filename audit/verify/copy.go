@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // errCopy means that PostgreSQL sent something that its COPY format does not have.
@@ -133,6 +134,17 @@ func micros(field []byte) (int64, bool) {
 		return n, ok
 	}
 	return n + postgresEpoch, ok
+}
+
+// stampMicros is micros of a time that came outside of COPY.
+func stampMicros(at pgtype.Timestamptz) int64 {
+	switch at.InfinityModifier {
+	case pgtype.Infinity:
+		return math.MaxInt64
+	case pgtype.NegativeInfinity:
+		return math.MinInt64 + postgresEpoch
+	}
+	return at.Time.UnixMicro()
 }
 
 func int64Of(field []byte) (int64, bool) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // lookups asks for single rows and leaves, in the snapshot. For one goroutine.
@@ -59,11 +60,11 @@ func (k *lookups) leavesOf(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]
 	}
 	out := map[uuid.UUID][]leaf{}
 	var l leaf
-	var recorded time.Time
+	var recorded pgtype.Timestamptz
 	var source string
 	var bytes []byte
 	_, err = pgx.ForEachRow(rows, []any{&l.tree, &l.index, &recorded, &l.id, &source, &bytes}, func() error {
-		l.at, l.source = recorded.UnixMicro(), source[0]
+		l.at = stampMicros(recorded)
 		if l.source = sourceEntry; source == "outcome" {
 			l.source = sourceOutcome
 		}

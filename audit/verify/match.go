@@ -29,6 +29,9 @@ type matcher struct {
 	lost    int64        // further ones
 	doubles map[key]bool // rows told to be there twice, at most candidateLimit
 	waiting int64        // rows that have no leaf yet and stand in unsequenced
+
+	high   int64  // the latest time of the leaves that were paired with rows
+	passed []leaf // those that were not since the last that was, at most passedLimit
 }
 
 type pair struct {
@@ -100,13 +103,66 @@ func (m *matcher) addRow(r *row) {
 }
 
 func (m *matcher) addLeaf(l *leaf) {
-	if !m.inRange(l.at) {
+	if !m.inRange(l.at) || !m.covers.has(l.source, l.at) {
+		m.pass(l)
 		return
 	}
-	if !m.covers.has(l.source, l.at) {
+	for i := range m.passed {
+		if p := &m.passed[i]; p.at-m.slack(p) > l.at {
+			m.misplaced(p)
+		}
+	}
+	m.high, m.passed = max(m.high, l.at), m.passed[:0]
+	m.take(l)
+}
+
+const (
+	// orderSlack is how far the times of leaves may be from the order of the tree: a transaction may be open for long.
+	orderSlack = int64(time.Hour / time.Microsecond)
+	// passedLimit is how many leaves in a row are remembered that were passed over.
+	passedLimit = 4096
+)
+
+// slack is nothing where a row can be looked up.
+func (m *matcher) slack(l *leaf) int64 {
+	if m.covers.has(l.source, l.at) {
+		return 0
+	}
+	return orderSlack
+}
+
+// pass passes over a leaf whose row is not read, because its time is outside of the range or of a month that is away. The
+// tree's hashes do not hold the time that a leaf says beside its hash, so that somebody who took a row out may have moved its
+// leaf there: then it stands among leaves of another time.
+func (m *matcher) pass(l *leaf) {
+	switch {
+	case m.high != 0 && l.at < m.high-m.slack(l):
+		m.misplaced(l)
+		return
+	case len(m.passed) < passedLimit:
+		m.passed = append(m.passed, *l)
+	case l.at > m.passed[passedLimit-1].at:
+		m.passed[passedLimit-1] = *l
+	}
+	if m.inRange(l.at) {
 		m.away[monthOf{moment(l.at).Format("2006-01"), tableOf(l.source).name}]++
+	}
+}
+
+// misplaced looks for the row of a leaf whose time is not that of its neighbours. Where the row can be there it is looked
+// up; of a month that is away it cannot, and the leaf is told of.
+func (m *matcher) misplaced(l *leaf) {
+	if m.covers.has(l.source, l.at) {
+		m.take(l)
 		return
 	}
+	m.found.add(Finding{
+		Kind: Leaf, Table: "leaves", Tree: l.tree, Indexes: at(l.index), ID: l.id, RecordedAt: moment(l.at), Differs: []string{"recorded_at"},
+		Text: "this leaf says a time for which the book has no partition, and stands among leaves of another time: either its time was changed, to hide that its row is gone, or the database's clock was wrong",
+	})
+}
+
+func (m *matcher) take(l *leaf) {
 	if r, ok := m.rows[l.id]; ok {
 		delete(m.rows, l.id)
 		m.pair(&r, l)

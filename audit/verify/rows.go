@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // row is what the matcher needs of a row of entries or outcomes.
@@ -46,12 +46,12 @@ func chunks(ctx context.Context, conn *pgx.Conn, trees []treeRow, stride, since,
 		if err != nil {
 			return nil, fmt.Errorf("reading where leaves lie: %w", cause(err))
 		}
-		times, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+		times, err := pgx.CollectRows(rows, pgx.RowTo[pgtype.Timestamptz])
 		if err != nil {
 			return nil, fmt.Errorf("reading where leaves lie: %w", cause(err))
 		}
 		for _, at := range times {
-			ends = append(ends, at.UnixMicro())
+			ends = append(ends, stampMicros(at))
 		}
 		total += t.size
 	}

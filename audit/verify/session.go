@@ -29,8 +29,12 @@ type session struct {
 
 // settings hold for a transaction. Whole partitions must not be read because of statistics that are missing, a reader must
 // not be told that a policy hides no rows, and nothing but the database's own functions is called.
-const settings = `select set_config(name, value, true) from (values
-	('timezone', 'UTC'), ('search_path', 'pg_catalog'), ('row_security', 'off'), ('statement_timeout', '0'), ('lock_timeout', '30s'),
+//
+// SET comes first, because it is no function: set_config itself, and the operators after it, are looked for along the path
+// that the database's owner may have set for every session, and one of the owner's own would set nothing.
+const settings = `set local search_path = pg_catalog; set local row_security = off;
+select pg_catalog.set_config(name, value, true) from (values
+	('timezone', 'UTC'), ('statement_timeout', '0'), ('lock_timeout', '30s'),
 	('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0'), ('jit', 'off'), ('enable_seqscan', 'off'),
 	('enable_sort', 'off'), ('max_parallel_workers_per_gather', '0'), ('bytea_output', 'hex')
 ) as s(name, value) where name in (select name from pg_catalog.pg_settings)`
@@ -47,21 +51,24 @@ func open(ctx context.Context, config *pgx.ConnConfig) (*session, error) {
 		if _, err := conn.Exec(ctx, "begin isolation level repeatable read read only"); err != nil {
 			return cause(err)
 		}
-		if err := conn.QueryRow(ctx, "select pg_catalog.pg_export_snapshot()").Scan(&s.snapshot); err != nil {
+		if _, err := conn.PgConn().Exec(ctx, settings).ReadAll(); err != nil {
+			return cause(err)
+		}
+		if err := conn.QueryRow(ctx, "select pg_export_snapshot()").Scan(&s.snapshot); err != nil {
 			return cause(err)
 		}
 		if !snapshotName.MatchString(s.snapshot) {
 			return errors.New("the database gave its snapshot a name that is none")
-		}
-		if _, err := conn.Exec(ctx, settings); err != nil {
-			return cause(err)
 		}
 		var now time.Time
 		if err := conn.QueryRow(ctx, "select clock_timestamp()").Scan(&now); err != nil {
 			return cause(err)
 		}
 		s.now = now.UnixMicro()
-		return s.checkSchema(ctx)
+		if err := s.checkSchema(ctx); err != nil {
+			return err
+		}
+		return s.checkTables(ctx)
 	}()
 	if err != nil {
 		s.close()
@@ -79,6 +86,9 @@ func (s *session) connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, fmt.Errorf("%w: connecting: %w", ErrUnavailable, quiet(err))
 	}
 	s.conns = append(s.conns, conn)
+	if _, err := conn.PgConn().Exec(ctx, "set search_path = pg_catalog; set row_security = off").ReadAll(); err != nil {
+		return nil, fmt.Errorf("preparing a connection: %w", cause(err))
+	}
 	return conn, nil
 }
 
@@ -89,7 +99,7 @@ func (s *session) join(ctx context.Context) (*pgx.Conn, error) {
 		return nil, err
 	}
 	for _, sql := range []string{"begin isolation level repeatable read read only", "set transaction snapshot '" + s.snapshot + "'", settings} {
-		if _, err := conn.Exec(ctx, sql); err != nil {
+		if _, err := conn.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
 			return nil, fmt.Errorf("joining the snapshot: %w", cause(err))
 		}
 	}
@@ -113,6 +123,29 @@ func (s *session) checkSchema(ctx context.Context) error {
 	if have < treeSchema || have > audit.NewestSchema {
 		return fmt.Errorf("schema audit is at version %d, this bronzeward verifies %d to %d: %s", have, treeSchema, audit.NewestSchema,
 			map[bool]string{true: "run `bronzeward migrate` first", false: "use a newer bronzeward"}[have < treeSchema])
+	}
+	return nil
+}
+
+// checkTables refuses a book whose tables are something else. A view, or a foreign table among the partitions, can show this
+// session one thing and every other session another.
+func (s *session) checkTables(ctx context.Context) error {
+	rows, err := s.base.Query(ctx, `select c.relname::text from pg_class c
+		where c.relnamespace = to_regnamespace('audit') and (
+			c.relname in ('entries', 'outcomes') and c.relkind <> 'p'
+			or c.relname in ('leaves', 'tiles', 'checkpoints', 'trees', 'unsequenced', 'terms') and c.relkind <> 'r')
+		union all select c.relname::text from pg_class p, pg_partition_tree(p.oid) t join pg_class c on c.oid = t.relid
+		where p.relnamespace = to_regnamespace('audit') and p.relname in ('entries', 'outcomes') and p.relkind = 'p' and c.relkind not in ('r', 'p')
+		order by 1`)
+	if err != nil {
+		return fmt.Errorf("reading which tables there are: %w", cause(err))
+	}
+	odd, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("reading which tables there are: %w", cause(err))
+	}
+	if len(odd) > 0 {
+		return fmt.Errorf("audit.%q is no table of the book's: a view or a foreign table may show everybody else other rows than this verification", odd[0])
 	}
 	return nil
 }

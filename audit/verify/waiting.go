@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // patience is how long after the verification a row that seems to have waited for over a minute may still get its leaf:
@@ -45,7 +46,7 @@ func waitingFaults(ctx context.Context, conn *pgx.Conn, found *findings) error {
 			return fmt.Errorf("reading audit.unsequenced: %w", cause(err))
 		}
 		if err := eachWaiting(rows, func(recorded time.Time, id uuid.UUID, table string, tree int32, index int64) {
-			f := Finding{Kind: q.kind, Table: table, ID: id, RecordedAt: moment(recorded.UnixMicro()), Differs: q.differs, Text: q.text}
+			f := Finding{Kind: q.kind, Table: table, ID: id, RecordedAt: recorded, Differs: q.differs, Text: q.text}
 			if index >= 0 {
 				f.Tree, f.Indexes = tree, at(index)
 			}
@@ -58,7 +59,7 @@ func waitingFaults(ctx context.Context, conn *pgx.Conn, found *findings) error {
 }
 
 func eachWaiting(rows pgx.Rows, call func(time.Time, uuid.UUID, string, int32, int64)) error {
-	var recorded time.Time
+	var recorded pgtype.Timestamptz // the gateway's role may name any time, infinity too
 	var id uuid.UUID
 	var source string
 	var tree int32
@@ -68,7 +69,7 @@ func eachWaiting(rows pgx.Rows, call func(time.Time, uuid.UUID, string, int32, i
 		if source == "outcome" {
 			table = outcomes.name
 		}
-		call(recorded, id, table, tree, index)
+		call(moment(stampMicros(recorded)), id, table, tree, index)
 		return nil
 	})
 	return err
@@ -102,7 +103,7 @@ func tooLong(ctx context.Context, conn *pgx.Conn, now int64, found *findings) er
 	if err == nil {
 		err = eachWaiting(rows, func(recorded time.Time, id uuid.UUID, table string, _ int32, _ int64) {
 			found.add(Finding{
-				Kind: Unsequenced, Table: table, ID: id, RecordedAt: moment(recorded.UnixMicro()),
+				Kind: Unsequenced, Table: table, ID: id, RecordedAt: recorded,
 				Text: "the row has waited for its leaf for more than a minute: no gateway sequences, or something hinders it",
 			})
 		})

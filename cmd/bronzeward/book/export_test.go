@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"bronzeward/audit"
+	"bronzeward/cmd/bronzeward/cli"
 )
 
 // filled is a book of n calls with an outcome each, in order.
@@ -106,6 +107,46 @@ func TestAnExportGoesOnBehindItsLastWholeLine(t *testing.T) {
 	}
 	if got := w.run(t, "export", "-f", path, "--after", uuid.NewString()); got.err == nil || !strings.Contains(got.err.Error(), "leave --after out") {
 		t.Errorf("two places to go on: %v", got.err)
+	}
+}
+
+func TestAnExportSharesItsFileWithNobody(t *testing.T) {
+	w, _ := filled(t, 2)
+	whole := w.run(t, "export").out
+	path := filepath.Join(t.TempDir(), "book.jsonl")
+	half := strings.SplitAfter(whole, "\n")[0] + "half a line of the one that writes"
+	mustWrite(t, path+".part", half)
+	first, err := openPart(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.file.WriteString("half a line"); err != nil {
+		t.Fatal(err)
+	}
+	before := mustRead(t, path+".part")
+	var usage cli.UsageError
+	if got := w.run(t, "export", "-f", path); !errors.As(got.err, &usage) || !strings.Contains(got.err.Error(), "another export writes to") {
+		t.Errorf("a second export: %v", got.err)
+	}
+	if now := mustRead(t, path+".part"); now != before {
+		t.Errorf("the second one changed the file of the first to %q", now)
+	}
+	if err := first.finish(errors.New("ended early")); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.run(t, "export", "-f", path); got.err != nil || mustRead(t, path) != whole {
+		t.Errorf("control, the first is over: %v", got.err)
+	}
+
+	// In a folder that others may write to, the name may be theirs.
+	victim := filepath.Join(t.TempDir(), "victim")
+	mustWrite(t, victim, "not a line")
+	path = filepath.Join(t.TempDir(), "book.jsonl")
+	if err := os.Symlink(victim, path+".part"); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.run(t, "export", "-f", path); got.err == nil || !strings.Contains(got.err.Error(), "is a link") || mustRead(t, victim) != "not a line" {
+		t.Errorf("through a link: %v, the file behind it holds %q", got.err, mustRead(t, victim))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"bronzeward/cmd/bronzeward/cli"
 )
@@ -32,15 +33,41 @@ func openPart(target string) (*partFile, error) {
 		return nil, cli.Usage(fmt.Errorf("looking for %s: %w", target, err))
 	}
 	p := &partFile{target: target, path: target + ".part"}
-	file, err := os.OpenFile(p.path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(p.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, cli.Usage(fmt.Errorf("%s is a link, and is left alone: name another file, or remove it", p.path))
+	}
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("opening the file to write: %w", err))
 	}
 	p.file = file
+	if err := p.hold(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
 	if p.last, err = lastLine(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("reading what %s holds so far: %w", p.path, err), file.Close())
 	}
 	return p, nil
+}
+
+// hold keeps every other export from this file until it is closed: two that write to it leave holes. One that had ended the
+// file meanwhile gave it its other name.
+func (p *partFile) hold() error {
+	err := syscall.Flock(int(p.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return cli.Usage(fmt.Errorf("another export writes to %s: wait for it, or name another file", p.path))
+	}
+	if err != nil && !errors.Is(err, syscall.ENOTSUP) && !errors.Is(err, syscall.ENOLCK) { // some file systems cannot
+		return fmt.Errorf("locking %s: %w", p.path, err)
+	}
+	mine, err := p.file.Stat()
+	if err != nil {
+		return fmt.Errorf("looking at %s: %w", p.path, err)
+	}
+	if there, err := os.Lstat(p.path); err != nil || !os.SameFile(mine, there) {
+		return cli.Usage(fmt.Errorf("another export ended %s a moment ago: look for %s", p.path, p.target))
+	}
+	return nil
 }
 
 // lastLine cuts a file behind its last line end, stands there, and gives the line before it.
