@@ -10,11 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// sequencerLock is the key of the session advisory lock that the one sequencer of a database holds. It is not the key of
-// the migrations' turns (4779331608118544, gateway/control) nor any other that Bronzeward takes; decisions take none.
-// Any login may take it and so hold sequencing up: nothing is lost by that, and Status shows it as Behind.
-const sequencerLock = int64(4779331608118545)
-
 // Sequencer gives the rows of the book their places in the tree, and has the tree's head signed. Every replica runs one;
 // the one that has the lock works.
 type Sequencer struct {
@@ -119,22 +114,6 @@ func (q *Sequencer) connected(ctx context.Context) error {
 	defer s.end()
 	q.cfg.pause("locked")
 	return s.run(ctx)
-}
-
-// tryLock tries for the lock, once. It also sees to it that COMMIT means that the rows are on disk: a checkpoint must
-// not be signed over leaves that the server may forget.
-func (q *Sequencer) tryLock(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	step, cancel := context.WithTimeout(ctx, q.cfg.StepTimeout)
-	defer cancel()
-	if _, err := conn.Exec(step, `select set_config('synchronous_commit', 'on', false)
-		where current_setting('synchronous_commit') in ('off', 'local')`); err != nil {
-		return false, fmt.Errorf("setting synchronous_commit: %w", cause(err))
-	}
-	var held bool
-	if err := conn.QueryRow(step, "select pg_try_advisory_lock($1)", q.cfg.lock).Scan(&held); err != nil {
-		return false, fmt.Errorf("trying for the sequencer's lock: %w", cause(err))
-	}
-	return held, nil
 }
 
 // watch reads, for the Status of a replica without the lock, what the holder does.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -287,6 +288,38 @@ func TestReplicasTakeOverFromEachOther(t *testing.T) {
 		wantWhole(t, db)
 		replicas[holder].stop()
 		replicas = slices.Delete(replicas, holder, holder+1)
+	}
+}
+
+// Any login may take an advisory lock. One that is no gateway's holds nobody up.
+func TestALoginThatIsNoGatewaysHoldsUpNobody(t *testing.T) {
+	db := newDatabase(t)
+	foreign, ours := db.auditor, db.gateway
+	for _, pool := range []*pgxpool.Pool{foreign, ours} {
+		conn, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "select pg_advisory_lock_shared($1)", sequencerLock); err != nil {
+			t.Fatal(err)
+		}
+		q, stop := running(t, config(t, db, newSigner(1)))
+		fill(t, db, 10)
+		if pool == foreign {
+			eventually(t, "the rows have places", func() bool { return q.Status().Checkpoint.Size == 10 })
+			wantWhole(t, db)
+		} else {
+			// Control: for a gateway's own session it waits.
+			eventually(t, "it looks on", func() bool { return q.Status().Waiting == 10 })
+			if q.Status().Holder {
+				t.Error("it works beside a gateway that has the lock")
+			}
+		}
+		stop()
+		if _, err := conn.Exec(t.Context(), "select pg_advisory_unlock_shared($1)", sequencerLock); err != nil {
+			t.Fatal(err)
+		}
+		conn.Release()
 	}
 }
 
