@@ -366,7 +366,8 @@ func TestRowsWithoutALeafTakeTheBooks(t *testing.T) {
 	db := newDatabase(t)
 	s := held(t, config(t, db, newSigner(1)))
 	write(t, db, 2)
-	change(t, db, "update audit.unsequenced set leaf = null") // as schema version 2 wrote them
+	// As schema version 2 wrote them.
+	change(t, db, "alter table audit.unsequenced disable trigger unsequenced_no_change; update audit.unsequenced set leaf = null")
 	drain(t, s)
 	wantWhole(t, db)
 }
