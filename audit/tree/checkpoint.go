@@ -78,7 +78,7 @@ func OpenCheckpoint(noteText []byte, keys note.Verifiers) (Checkpoint, error) {
 func signers(sigs []note.Signature) string {
 	var names []string
 	for _, s := range sigs[:min(len(sigs), 3)] {
-		names = append(names, fmt.Sprintf("%q+%08x", s.Name, s.Hash))
+		names = append(names, fmt.Sprintf("%q", fmt.Sprintf("%s+%08x", s.Name, s.Hash)))
 	}
 	return strings.Join(names, ", ")
 }

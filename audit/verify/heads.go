@@ -204,7 +204,7 @@ func (believed) Verify(msg, sig []byte) bool { return true }
 // plainKeyError is an error of tree.OpenCheckpoint in words for a finding.
 func plainKeyError(err error) string {
 	if errors.Is(err, tree.ErrKey) {
-		return err.Error() + ": either the public key is not this installation's, or somebody else signed"
+		return err.Error() + ": either the public key is not this installation's, or lacks a newer version of its key, or somebody else signed"
 	}
 	return err.Error()
 }

@@ -156,7 +156,7 @@ func (c *call) mayOwn(rd *reading, err error) error {
 	}
 	p := deniedProblem(denied)
 	if p.code == noRole && p.hint == "" {
-		p.hint = "own=true shows your own calls"
+		p.hint = "own=true, or --own in bronzeward, shows your own calls"
 	}
 	return p
 }

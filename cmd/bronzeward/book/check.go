@@ -14,7 +14,7 @@ import (
 
 type checkCmd struct {
 	File      string `arg:"" help:"The proof, as \"bronzeward decisions prove\" prints it, or - for standard input."`
-	PublicKey string `required:"" placeholder:"FILE" help:"Public keys of the checkpoints, as \"bronzeward openbao checkpoint-key\" prints them."`
+	PublicKey string `required:"" placeholder:"FILE" help:"Public keys of the checkpoints, as \"bronzeward openbao checkpoint-key --public-key\" prints them."`
 }
 
 // proven is what a proof that holds shows.

@@ -17,7 +17,7 @@ import (
 
 type checkpointCmd struct {
 	ReachFlags
-	PublicKey string        `placeholder:"FILE" help:"Public keys of the checkpoints, as \"bronzeward openbao checkpoint-key\" prints them. Without them the signature is not checked."`
+	PublicKey string        `placeholder:"FILE" help:"Public keys of the checkpoints, as \"bronzeward openbao checkpoint-key --public-key\" prints them. Without them the signature is not checked."`
 	Keep      string        `placeholder:"FILE" help:"Keep the checkpoint in this file: the one that is there must be shown to be a beginning of the new one, or the book was rolled back or forked."`
 	Follow    bool          `short:"f" help:"Go on keeping the newest, until interrupted, or until the book was rolled back or forked."`
 	Every     time.Duration `default:"10s" help:"With --follow: how often to look."`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -75,6 +76,10 @@ func (f DatabaseFlags) OpenBook(ctx context.Context, from Settings) (*pgxpool.Po
 
 func openPool(ctx context.Context, url, source string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
+	var file *fs.PathError
+	if errors.As(err, &file) { // sslrootcert, sslcert and so on
+		return nil, cli.Usage(fmt.Errorf("%s names a file that cannot be read: %w", source, file))
+	}
 	if err != nil { // the library's words may hold the password
 		return nil, cli.Usage(fmt.Errorf("%s is not a PostgreSQL connection string, postgres://LOGIN@HOST/DATABASE or key=value words", source))
 	}

@@ -34,7 +34,7 @@ func (d *database) list(ctx context.Context, q question) ([]decision, string, er
 		page.Limit = q.limit - len(out)
 		rows, next, err := d.reader.List(ctx, q.Filter, page)
 		if err != nil {
-			return nil, "", err
+			return nil, "", noBook(err)
 		}
 		for i := range rows {
 			out = append(out, viewDecision(&rows[i]))
@@ -100,7 +100,7 @@ func (d *database) show(ctx context.Context, id uuid.UUID) (*whole, error) {
 		return nil, fmt.Errorf("no decision has the id %s", id)
 	}
 	if err != nil {
-		return nil, err
+		return nil, noBook(err)
 	}
 	w := &whole{Decision: viewDecision(&found), Leaf: fmt.Sprintf("%x", found.Leaf), Outcomes: []outcome{}, looked: true}
 	w.setRecord(found.Record)

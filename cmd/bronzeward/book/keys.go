@@ -47,7 +47,7 @@ func publicKeys(g *cli.Globals, file string) (note.Verifiers, error) {
 	}
 	keys, err := tree.ParseKeys(raw)
 	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("%s: %w; `bronzeward openbao checkpoint-key` prints the file that is wanted", file, err))
+		return nil, cli.Usage(fmt.Errorf("%s: %w; `bronzeward openbao checkpoint-key --public-key` prints the file that is wanted", file, err))
 	}
 	return keys, nil
 }

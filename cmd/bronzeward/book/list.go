@@ -23,9 +23,9 @@ type Commands struct {
 	Export   exportCmd   `cmd:"" help:"Write the book as JSON Lines, in the order of its tree. It needs a database login."`
 
 	Verify     verifyCmd     `cmd:"" help:"Verify the whole book: every row, the tree, all checkpoints. It needs a database login."`
-	Prove      proveCmd      `cmd:"" help:"Print the proof that a decision and its outcomes stand in the book, as a file for anybody. It needs a database login."`
+	Prove      proveCmd      `cmd:"" help:"Print the proof that a decision and its outcomes stand in the book, as a file for anybody."`
 	Check      checkCmd      `cmd:"" help:"Check a proof with the public key alone: no database, no gateway, no network."`
-	Checkpoint checkpointCmd `cmd:"" help:"Print the newest signed checkpoint, and keep it on this computer. It needs a database login."`
+	Checkpoint checkpointCmd `cmd:"" help:"Print the newest signed checkpoint, and keep it on this computer."`
 }
 
 // filterFlags say which decisions are wanted.
@@ -60,6 +60,12 @@ func (d *filterFlags) filter() (audit.Filter, error) {
 	if d.Since != "" && d.From != "" {
 		return f, cli.Usage(errors.New("--since and --from both say where to begin: give one"))
 	}
+	if d.Change != "" && !strings.HasPrefix(d.Change, "chg_") {
+		return f, cli.Usage(fmt.Errorf("--change %q is no change: those begin with chg_", d.Change))
+	}
+	if d.Digest != "" && !strings.Contains(d.Digest, ":") {
+		return f, cli.Usage(fmt.Errorf("--digest %q is no digest: those begin like hmac-sha256:k1:", d.Digest))
+	}
 	var errs [3]error
 	f.Since, errs[0] = cli.Moment("--from", d.From)
 	f.Until, errs[1] = cli.Moment("--until", d.Until)
@@ -80,6 +86,14 @@ func (d *filterFlags) filter() (audit.Filter, error) {
 		return f, cli.Usage(fmt.Errorf("these filters find nothing: %w", err))
 	}
 	return f, nil
+}
+
+// ownOnly refuses another person's calls together with --own.
+func (d *filterFlags) ownOnly(own bool) error {
+	if own && (d.Subject != "" || d.Issuer != "") {
+		return cli.Usage(errors.New("--own shows your own calls: leave --subject and --issuer out"))
+	}
+	return nil
 }
 
 // fullMethod completes a bare method name: almost all are MachineService's.
@@ -105,6 +119,9 @@ func (*listCmd) Formats() []string { return []string{"csv", "wide"} }
 func (d *listCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error {
 	f, err := d.filter()
 	if err != nil {
+		return err
+	}
+	if err := d.ownOnly(d.Own); err != nil {
 		return err
 	}
 	if d.Limit < 1 || d.Limit > audit.MaxLimit {

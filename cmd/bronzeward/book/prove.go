@@ -16,7 +16,7 @@ import (
 type proveCmd struct {
 	ReachFlags
 	Wait bool   `help:"Wait until the decision is under a checkpoint."`
-	ID   string `arg:"" help:"Decision id, as a refusal, a trailer or the list names it."`
+	ID   string `arg:"" help:"Decision id, as a refusal, a receipt or the list names it: all of it."`
 }
 
 // prover makes proofs: the book's database, or whoever else has it.
@@ -37,7 +37,7 @@ func (d databaseProver) prove(ctx context.Context, id uuid.UUID) (tree.Proof, er
 
 // Run prints the proof.
 func (p *proveCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error {
-	id, err := cli.ParseID(p.ID)
+	id, err := decisionID(p.ID)
 	if err != nil {
 		return err
 	}

@@ -68,10 +68,16 @@ func TestAnIdIsTakenWholeOrNotAtAll(t *testing.T) {
 		"019a5c3e":                             "is the beginning of an id",
 		"019a5c3e-7b1d-7f00-8000-0123456789ac": "no decision has the id",
 		"nonsense":                             "is not an id",
+		"chg_01kb8v6d3kfq0r8mz7n2c5w9ta":       "is a change",
 		"":                                     "is not an id",
 	} {
 		if got := w.run(t, "show", arg); got.err == nil || !strings.Contains(got.err.Error(), want) {
 			t.Errorf("%q: %v, want %q", arg, got.err, want)
+		}
+	}
+	for _, typo := range []string{"--change=abc", "--digest=abc"} { // which would find nothing, as if there was nothing
+		if got := w.run(t, "list", typo); got.err == nil || !strings.Contains(got.err.Error(), "those begin") {
+			t.Errorf("%s: %v", typo, got.err)
 		}
 	}
 }

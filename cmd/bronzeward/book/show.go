@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -13,18 +14,26 @@ import (
 
 type showCmd struct {
 	SourceFlags
-	ID string `arg:"" help:"Decision id, as a refusal, a trailer or the list names it: all of it."`
+	ID string `arg:"" help:"Decision id, as a refusal, a receipt or the list names it: all of it."`
 }
 
 // idSize is how long an id is.
 const idSize = 36
 
+// decisionID reads the id of one decision, and says what else it is that was given.
+func decisionID(s string) (uuid.UUID, error) {
+	if n := len(s); n > 0 && n < idSize && uuid.Validate(s+"019a5c3e-7b1d-7f00-8000-0123456789ab"[n:]) == nil {
+		return uuid.Nil, cli.Usage(fmt.Errorf("%q is the beginning of an id, and a whole one is needed: two decisions may begin alike", s))
+	}
+	if strings.HasPrefix(s, "chg_") {
+		return uuid.Nil, cli.Usage(fmt.Errorf("%q is a change, not a decision: bronzeward decisions list --change ID finds the decisions about it", s))
+	}
+	return cli.ParseID(s)
+}
+
 // Run prints one decision as a story, or all of it as JSON or YAML.
 func (d *showCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error {
-	if n := len(d.ID); n > 0 && n < idSize && uuid.Validate(d.ID+"019a5c3e-7b1d-7f00-8000-0123456789ab"[n:]) == nil {
-		return cli.Usage(fmt.Errorf("%q is the beginning of an id, and a whole one is needed: two decisions may begin alike", d.ID))
-	}
-	id, err := cli.ParseID(d.ID)
+	id, err := decisionID(d.ID)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ type ReachFlags struct {
 // client is the gateway that is named.
 func (f ReachFlags) client(g *cli.Globals) (*ask.Client, error) {
 	client, err := f.Open(g)
+	if err != nil && f.Gateway {
+		return nil, cli.Usage(err)
+	}
 	if err != nil {
 		return nil, cli.Usage(errors.Join(err, errors.New("or read the book without a gateway: give --database-url-file FILE, set BRONZEWARD_AUDITOR_URL, or write database.auditor_url into the gateway's configuration")))
 	}
@@ -88,6 +91,7 @@ func (f SourceFlags) open(ctx context.Context, g *cli.Globals, from Settings) (s
 			return &database{reader: audit.NewReader(pool), tree: treeReader{pool}}, pool.Close, nil
 		}
 	}
+	f.Gateway = f.Gateway || f.Own
 	client, err := f.client(g)
 	if err != nil {
 		return nil, nil, err

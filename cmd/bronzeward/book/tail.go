@@ -34,6 +34,7 @@ type follower struct {
 	filter audit.Filter
 	// at is where to go on, last the newest decision printed.
 	at, last string
+	after    string // where it began, empty for the newest
 	page     int
 	headed   bool
 	away     bool // it was said that the book does not answer
@@ -56,6 +57,9 @@ func (t *tailCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error 
 	if err != nil {
 		return err
 	}
+	if err := t.ownOnly(t.Own); err != nil {
+		return err
+	}
 	if err := t.digests(ctx, g, t.Flags, &wanted); err != nil {
 		return err
 	}
@@ -64,7 +68,7 @@ func (t *tailCmd) Run(ctx context.Context, g *cli.Globals, from Settings) error 
 		return err
 	}
 	defer done()
-	f := &follower{g: g, where: where, filter: wanted, at: t.After, last: t.After, page: t.Lines}
+	f := &follower{g: g, where: where, filter: wanted, at: t.After, last: t.After, after: t.After, page: t.Lines}
 	if t.After != "" {
 		f.page = audit.MaxLimit
 	}
@@ -90,6 +94,7 @@ func (f *follower) run(ctx context.Context, follow bool) error {
 		switch {
 		case more:
 		case !follow:
+			f.sayNone()
 			return nil
 		case !pause(ctx, f.g.Pause):
 			return f.interrupted(ctx)
@@ -136,6 +141,17 @@ func (f *follower) print(list []decision) error {
 
 // tailRow leaves out what becomes of a decision later: a row is printed once.
 func tailRow(cells []string) []string { return append(cells[:6:6], cells[7]) }
+
+// sayNone says that nothing was shown, so that silence is not taken for an answer about the whole book.
+func (f *follower) sayNone() {
+	switch {
+	case f.headed || f.last != f.after:
+	case f.after == "":
+		fmt.Fprintln(f.g.ErrOut, "none of the newest decisions matches: --lines looks through more, bronzeward decisions list through all")
+	default:
+		fmt.Fprintln(f.g.ErrOut, "no decision behind that one matches")
+	}
+}
 
 func (f *follower) sayAway(err error) {
 	if !f.away {

@@ -18,7 +18,7 @@ type verifyCmd struct {
 	Since      string   `help:"Read only rows recorded from this time on: a time, a day in your zone, or so long ago, such as 24h. The tree and its checkpoints are verified whole all the same."`
 	Until      string   `help:"Read only rows recorded before this time, written like --since."`
 	Checkpoint []string `placeholder:"FILE" sep:"none" help:"Hold the book to a checkpoint you kept, as \"bronzeward decisions checkpoint --keep\" writes it; may be given again."`
-	PublicKey  string   `placeholder:"FILE" help:"Public keys of the checkpoints, as \"bronzeward openbao checkpoint-key\" prints them. Without them no signature is checked."`
+	PublicKey  string   `placeholder:"FILE" help:"Public keys of the checkpoints, as \"bronzeward openbao checkpoint-key --public-key\" prints them. Without them no signature is checked."`
 	Detached   []string `placeholder:"YYYY-MM" help:"Accept that the records of this month (UTC) are not here; may be given again."`
 	Limit      int      `default:"100" help:"List at most so many findings of each kind; all are counted."`
 }
