@@ -105,7 +105,11 @@ case "${2##*/} $3" in
 	;;
 esac
 export TALOSCONFIG='%[2]s/'"$1" BRONZEWARD_CERTIFICATE='%[1]s/'"$1.crt" BRONZEWARD_KEY='%[1]s/'"$1.key"
-export BRONZEWARD_SERVER='%[3]s' BRONZEWARD_SERVER_CA='%[1]s/server-ca.crt' BRONZEWARD_CONFIG='%[4]s'
+export BRONZEWARD_SERVER='%[3]s' BRONZEWARD_SERVER_CA='%[1]s/server-ca.crt'
+# The configuration names database logins: the auditor's, and the one that the first law is activated with.
+case "$1" in
+audrey | sven) export BRONZEWARD_CONFIG='%[4]s' ;;
+esac
 shift
 exec "$@"
 `, pki, talosconfig, api, config)

@@ -91,7 +91,11 @@ func openPool(ctx context.Context, url, source string) (*pgxpool.Pool, error) {
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, cli.Unavailable(fmt.Errorf("opening the book (%s): %w", source, err))
+		err = fmt.Errorf("opening the book (%s): %w", source, err)
+		if code := stateOf(err); strings.HasPrefix(code, "28") || code == "3D000" {
+			return nil, cli.Usage(err) // another try gives the same answer: no such login, another password, no such database
+		}
+		return nil, cli.Unavailable(err)
 	}
 	return pool, nil
 }

@@ -117,6 +117,9 @@ func printReport(g *cli.Globals, r *verify.Report, kept int) error {
 	if !r.SignaturesChecked {
 		g.Say("signatures were NOT checked: give --public-key FILE")
 	}
+	if n := r.Counts[verify.Signature]; n > 0 && n >= checkpointsOf(r) {
+		g.Say("no checkpoint is signed by a key of the public key file: is it this book's?")
+	}
 	if kept == 0 {
 		g.Say("the book was held to no checkpoint of yours: --checkpoint FILE finds a book that was rolled back or forked as a whole")
 	}
@@ -124,6 +127,14 @@ func printReport(g *cli.Globals, r *verify.Report, kept int) error {
 		g.Say("every checkpoint is the head of the first leaves of its one tree, so that any two are consistent\nthe book is whole")
 	}
 	return nil
+}
+
+// checkpointsOf is how many checkpoints the book has.
+func checkpointsOf(r *verify.Report) (n int64) {
+	for i := range r.Trees {
+		n += r.Trees[i].Checkpoints
+	}
+	return n
 }
 
 // countsText is how many findings there are of each kind.
