@@ -64,7 +64,7 @@ func (d *filterFlags) filter() (audit.Filter, error) {
 		return f, cli.Usage(fmt.Errorf("--change %q is no change: those begin with chg_", d.Change))
 	}
 	if d.Digest != "" && !strings.Contains(d.Digest, ":") {
-		return f, cli.Usage(fmt.Errorf("--digest %q is no digest: those look like hmac-sha256:k1:6f1086a9…", d.Digest))
+		return f, cli.Usage(fmt.Errorf("--digest %q is no digest: those begin with a scheme and a key, as in hmac-sha256:k1:6f1086a9", d.Digest))
 	}
 	var errs [3]error
 	f.Since, errs[0] = cli.Moment("--from", d.From)
