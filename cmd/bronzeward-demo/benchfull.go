@@ -184,7 +184,7 @@ func (h *fullHouse) sequenced(ctx context.Context) (rate float64, err error) {
 		return 0, err
 	}
 	took := time.Since(began)
-	fmt.Fprintf(os.Stderr, "  %s: %d rows sequenced in %s\n", h.name, rows, took.Round(time.Millisecond))
+	h.say("%d rows sequenced in %s", rows, took.Round(time.Millisecond))
 	return float64(rows) / took.Seconds(), nil
 }
 

@@ -44,7 +44,7 @@ const (
 	fullInserts = 20_000
 	fullRounds  = 5 // of writing, in turns
 	fullWaiting = 200_000
-	fullPages   = 200
+	fullPages   = 100
 	fullProofs  = 300
 )
 
@@ -120,6 +120,7 @@ func (s *fullStage) measure(ctx context.Context, h *fullHouse) (err error) {
 	if err := s.findPages(ctx, audit.NewReader(pool)); err != nil {
 		return err
 	}
+	h.say("pages were asked for")
 	ids, err := h.someEntries(ctx, fullProofs)
 	if err != nil {
 		return err
@@ -151,9 +152,11 @@ func (s *fullStage) measure(ctx context.Context, h *fullHouse) (err error) {
 	if s.verifying, err = h.command(ctx, "decisions", "verify", "--public-key", keyFile.Name()); err != nil {
 		return err
 	}
+	h.say("%d rows verified in %s", s.rows, s.verifying.took)
 	if s.exporting, err = h.command(ctx, "decisions", "export"); err != nil {
 		return err
 	}
+	h.say("%d rows exported in %s", s.rows, s.exporting.took)
 	s.sizes, err = fullbook.Sizes(ctx, h.pool)
 	return err
 }
@@ -199,6 +202,11 @@ func (h *fullHouse) command(ctx context.Context, args ...string) (process, error
 		p.memory = usage.Maxrss << 10
 	}
 	return p, nil
+}
+
+// say prints one line of progress.
+func (h *fullHouse) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "  %s: %s\n", h.name, fmt.Sprintf(format, args...))
 }
 
 func tailOf(s string) string { return s[max(0, len(s)-2000):] }
