@@ -44,14 +44,14 @@ func (c *call) forward(ctx context.Context, v verdict, sink func(*nodeAnswer) er
 	if err != nil {
 		return unreached(v.target.machine.Name, err)
 	}
-	var node peer.Peer
+	var s grpc.ClientStream
 	defer func() {
-		if node.Addr == nil && status.Code(err) == codes.Unavailable {
+		if status.Code(err) == codes.Unavailable && !connected(s) {
 			err = unreached(v.target.machine.Name, err)
 		}
 	}()
 	ctx = metadata.NewOutgoingContext(ctx, upstream.OutgoingMetadata(v.decision.UpstreamRoles, v.receipt.ID.String()))
-	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, c.name, grpc.ForceCodecV2(rawCodec{}), grpc.Peer(&node),
+	s, err = conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, c.name, grpc.ForceCodecV2(rawCodec{}),
 		grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage))
 	if err != nil {
 		return err
@@ -219,3 +219,13 @@ func (c *call) keepOutcome(o audit.Outcome) {
 
 // keepWithin bounds the wait for the book after the answer is with the caller.
 const keepWithin = 10 * time.Second
+
+// connected says whether a stream came as far as a connection. The option grpc.Peer would say so too, but
+// is written by another goroutine while a call is ended that nobody waits for any more.
+func connected(s grpc.ClientStream) bool {
+	if s == nil {
+		return false
+	}
+	_, ok := peer.FromContext(s.Context())
+	return ok
+}
