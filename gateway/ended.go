@@ -16,27 +16,16 @@ import (
 // anything was decided about it leaves an entry all the same.
 func (c *call) endedBy(cause, err error) error {
 	switch {
-	case len(c.decided) > 0:
-	case errors.Is(cause, errRevoked):
-		c.turnedAway(audit.Denied, "BW-IDENTITY-001", errRevoked)
 	case errors.Is(cause, errProofEnded), errors.Is(cause, errUntrusted):
-		c.turnedAway(audit.Refused, "BW-CREDENTIAL-004", cause)
-	}
-	var entry audit.Receipt
-	if len(c.decided) > 0 {
-		entry = c.decided[0]
-	}
-	switch {
-	case errors.Is(cause, errProofEnded):
-		return refusal(codes.Unauthenticated, entry, "BW-CREDENTIAL-004", errProofEnded.Error())
-	case errors.Is(cause, errUntrusted):
-		return refusal(codes.Unauthenticated, entry, "BW-CREDENTIAL-004", errUntrusted.Error())
+		const code = "BW-CREDENTIAL-004"
+		return refusal(codes.Unauthenticated, c.turnedAway(audit.Refused, policy.Deny(code, cause.Error(), "")), code, cause.Error())
 	case errors.Is(cause, errRevoked):
-		return denial(entry, policy.Deny("BW-IDENTITY-001", errRevoked.Error(), ""))
+		d := policy.Deny("BW-IDENTITY-001", errRevoked.Error(), "")
+		return denial(c.turnedAway(audit.Denied, d), d)
 	case errors.Is(cause, errUnconfirmed):
-		return refusal(codes.Unavailable, entry, "BW-AUTHORITY-001", errUnconfirmed.Error())
+		return refusal(codes.Unavailable, c.firstDecided(), "BW-AUTHORITY-001", errUnconfirmed.Error())
 	case errors.Is(cause, errStopping):
-		return refusal(codes.Unavailable, entry, "BW-GATEWAY-001", errStopping.Error())
+		return refusal(codes.Unavailable, c.firstDecided(), "BW-GATEWAY-001", errStopping.Error())
 	}
 	return err
 }
@@ -44,20 +33,33 @@ func (c *call) endedBy(cause, err error) error {
 // lastEntryWithin bounds the writing of the entry of a call whose own time is over.
 const lastEntryWithin = 5 * time.Second
 
-// turnedAway writes down why a call was ended. The call ends whether that can be written or not.
-func (c *call) turnedAway(verdict audit.Verdict, code string, why error) {
+// firstDecided is the receipt of the first decision about this call; zero when there is none.
+func (c *call) firstDecided() audit.Receipt {
+	if len(c.decided) == 0 {
+		return audit.Receipt{}
+	}
+	return c.decided[0]
+}
+
+// turnedAway writes down why a call was ended, unless something was decided about it before, and gives the receipt of its first
+// decision. The call ends whether that can be written or not.
+func (c *call) turnedAway(verdict audit.Verdict, d policy.Decision) audit.Receipt {
+	if len(c.decided) > 0 {
+		return c.firstDecided()
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), lastEntryWithin)
 	defer cancel()
 	var t *target
 	if len(c.targets) == 1 {
 		t = &c.targets[0]
 	}
-	e := c.entry(t, policy.Deny(code, why.Error(), ""))
+	e := c.entry(t, d)
 	e.Verdict = verdict
 	receipt, err := c.g.write(ctx, e)
 	if err != nil {
 		c.note(slog.Any("book", err))
-		return
+		return audit.Receipt{}
 	}
 	c.decided = append(c.decided, receipt)
+	return receipt
 }
