@@ -135,7 +135,7 @@ func FuzzCheckpoint(f *testing.F) {
 		if c, err := OpenCheckpoint(text, keys); err == nil && c.Text() != good.Text() {
 			t.Errorf("another text is signed: %q", c.Text())
 		}
-		if c, err := readUnverified(text); err == nil && (c.Size < 1 || c.Size > MaxSize) {
+		if c, err := ReadUnverified(text); err == nil && (c.Size < 1 || c.Size > MaxSize) {
 			t.Errorf("size %d", c.Size)
 		}
 		if _, err := ParseKeys(file); err != nil && !errors.Is(err, ErrKeys) {

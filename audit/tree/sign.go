@@ -191,7 +191,7 @@ func (s *session) signed(ctx context.Context, a signed) {
 func (s *session) store(ctx context.Context, a signed) (Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.q.cfg.StepTimeout)
 	defer cancel()
-	c, err := readUnverified(a.text) // sign verified it
+	c, err := ReadUnverified(a.text) // sign verified it
 	if err != nil {
 		return Stored{}, err
 	}

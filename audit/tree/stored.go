@@ -110,7 +110,7 @@ func scanStored(row pgx.CollectableRow) (Stored, error) {
 		return Stored{}, err
 	}
 	s.SignedAt = s.SignedAt.UTC()
-	c, err := readUnverified([]byte(text))
+	c, err := ReadUnverified([]byte(text))
 	if err != nil {
 		return Stored{}, fmt.Errorf("checkpoint %d of tree %d: %w", size, s.Tree, err)
 	}

@@ -159,7 +159,7 @@ func (r *headReader) look(h *head, text string) bool {
 			r.found.add(f)
 		}
 	}
-	c, err := tree.OpenCheckpoint([]byte(text), anySigner{})
+	c, err := tree.ReadUnverified([]byte(text))
 	if err != nil {
 		f := h.finding(Checkpoint, "its note is no signed checkpoint")
 		f.Differs = []string{"note"}
@@ -184,22 +184,6 @@ func (r *headReader) look(h *head, text string) bool {
 	h.root = c.Root
 	return c.Size == h.size
 }
-
-// anySigner knows every key and believes every signature: for reading a note without checking it.
-type anySigner struct{}
-
-func (anySigner) Verifier(name string, hash uint32) (note.Verifier, error) {
-	return believed{name, hash}, nil
-}
-
-type believed struct {
-	name string
-	hash uint32
-}
-
-func (b believed) Name() string              { return b.name }
-func (b believed) KeyHash() uint32           { return b.hash }
-func (believed) Verify(msg, sig []byte) bool { return true }
 
 // plainKeyError is an error of tree.OpenCheckpoint in words for a finding.
 func plainKeyError(err error) string {

@@ -69,7 +69,7 @@ func signedBy(text string, keys note.Verifiers) string {
 	return fmt.Sprintf("%s+%08x", n.Sigs[0].Name, n.Sigs[0].Hash)
 }
 
-// everyone believes every signature: for reading a note whose signature is not checked.
+// everyone believes every signature: for reading a proof whose signatures are not checked.
 type everyone struct{}
 
 // Verifier gives one for any key.
@@ -89,7 +89,7 @@ func (believed) Verify(_, _ []byte) bool { return true }
 // openNote reads a checkpoint, and checks its signature when there are keys.
 func openNote(text []byte, keys note.Verifiers) (tree.Checkpoint, error) {
 	if keys == nil {
-		keys = everyone{}
+		return tree.ReadUnverified(text)
 	}
 	return tree.OpenCheckpoint(text, keys)
 }

@@ -95,22 +95,15 @@ func replace(path string, old, fresh []byte) (again bool, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return false, cli.Usage(fmt.Errorf("making the folder of %s: %w", path, err))
 	}
-	temp, err := os.CreateTemp(folder, "."+filepath.Base(path)+".*") // mode 0600
+	temp, err := beside(path, fresh, 0o600)
 	if err != nil {
-		return false, cli.Usage(fmt.Errorf("writing beside %s: %w", path, err))
+		return false, err
 	}
 	defer func() {
 		if again || err != nil {
-			err = errors.Join(err, os.Remove(temp.Name()))
+			err = errors.Join(err, os.Remove(temp))
 		}
 	}()
-	_, err = temp.Write(fresh)
-	if err == nil {
-		err = temp.Sync()
-	}
-	if err = errors.Join(err, temp.Close()); err != nil {
-		return false, fmt.Errorf("writing %s: %w", path, err)
-	}
 	now, err := Read(path)
 	if err != nil {
 		return false, err
@@ -119,10 +112,42 @@ func replace(path string, old, fresh []byte) (again bool, err error) {
 		return true, nil
 	}
 	// A crash before the rename leaves the old file and one beside it that nobody reads.
-	if err := os.Rename(temp.Name(), path); err != nil {
+	if err := os.Rename(temp, path); err != nil {
 		return false, fmt.Errorf("writing %s: %w", path, err)
 	}
 	return false, SyncFolder(folder)
+}
+
+// Put puts text in the place of a file, whatever it was: a crash leaves the old one or the new one, whole and durable, or one
+// beside it that nobody reads.
+func Put(path string, text []byte, mode os.FileMode) error {
+	temp, err := beside(path, text, mode)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(temp))
+	}
+	return SyncFolder(filepath.Dir(path))
+}
+
+// beside writes a file beside another one, to be renamed, and sees to it that it lasts. When it errs there is none.
+func beside(path string, text []byte, mode os.FileMode) (name string, err error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return "", cli.Usage(fmt.Errorf("writing beside %s: %w", path, err))
+	}
+	_, err = temp.Write(text)
+	if err == nil {
+		err = temp.Chmod(mode)
+	}
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return "", errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(temp.Name()))
+	}
+	return temp.Name(), nil
 }
 
 // SyncFolder makes a rename last. Some file systems cannot, and the file is in place.
