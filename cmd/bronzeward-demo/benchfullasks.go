@@ -35,7 +35,6 @@ type fullStage struct {
 // process is one run of the product's command.
 type process struct {
 	took   time.Duration
-	cpu    time.Duration
 	memory int64 // bytes, at most
 }
 
@@ -80,11 +79,12 @@ func fullFilters(r *rand.Rand) map[string]func() audit.Filter {
 // compareBooks measures two books, what is short in turns.
 func compareBooks(ctx context.Context, small, full *fullHouse) (string, error) {
 	a, b := &fullStage{}, &fullStage{}
+	both := []struct {
+		h *fullHouse
+		s *fullStage
+	}{{small, a}, {full, b}}
 	for round := range fullRounds {
-		for _, one := range []struct {
-			h *fullHouse
-			s *fullStage
-		}{{small, a}, {full, b}} {
+		for _, one := range both {
 			took, all, err := fullbook.Insert(ctx, one.h.dsn("gateway"), uint64(3+round), fullCallers, fullInserts/fullRounds)
 			if err != nil {
 				return "", fmt.Errorf("writing: %w", err)
@@ -92,10 +92,7 @@ func compareBooks(ctx context.Context, small, full *fullHouse) (string, error) {
 			one.s.insert, one.s.inserting = append(one.s.insert, took...), one.s.inserting+all
 		}
 	}
-	for _, one := range []struct {
-		h *fullHouse
-		s *fullStage
-	}{{small, a}, {full, b}} {
+	for _, one := range both {
 		if err := one.s.measure(ctx, one.h); err != nil {
 			return "", fmt.Errorf("the %s book: %w", one.h.name, err)
 		}
@@ -197,7 +194,7 @@ func (h *fullHouse) command(ctx context.Context, args ...string) (process, error
 	if err := cmd.Run(); err != nil {
 		return process{}, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, tailOf(out.String()))
 	}
-	p := process{took: time.Since(began), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	p := process{took: time.Since(began)}
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		p.memory = usage.Maxrss << 10
 	}

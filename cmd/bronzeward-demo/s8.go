@@ -24,9 +24,6 @@ type inspection struct {
 	desk string
 	// applied, refused and lost are the decisions the story is about.
 	applied, refused, lost string
-	// early is the name of a copy of the database from before the story's end.
-	early string
-	n     int // damaged copies so far
 }
 
 // s8 is the auditor: answers by one query each, proofs that hold elsewhere, and a book in which

@@ -17,7 +17,7 @@ type damage struct {
 	want      []string // %s is the decision whose row it is
 }
 
-// damages take $1 as the applied decision's id where they need it.
+// damages take %s as the applied decision's id where they need it.
 var damages = []damage{
 	{
 		"one row changed",
@@ -43,6 +43,9 @@ var damages = []damage{
 	},
 }
 
+// earlyCopy is the database as it was before the story's end.
+const earlyCopy = "early"
+
 // copy makes another database of the house's, as it is now.
 func (i *inspection) copy(ctx context.Context, name string) error {
 	return i.onServer(ctx, fmt.Sprintf("create database %s template %s strategy file_copy", name, world.Database))
@@ -57,6 +60,19 @@ func (i *inspection) onServer(ctx context.Context, sql string) error {
 	if err := i.db.Close(ctx); err != nil {
 		return err
 	}
+	if err := i.asAdmin(ctx, sql); err != nil {
+		return err
+	}
+	var err error
+	if i.db, err = pgx.Connect(ctx, i.w.Postgres.DSN(world.Database, "postgres")); err != nil {
+		return err
+	}
+	_, err = i.w.StartGatewayAt(ctx, "gateway-1", i.w.Endpoint)
+	return err
+}
+
+// asAdmin runs a statement about databases, connected to none of them.
+func (i *inspection) asAdmin(ctx context.Context, sql string) error {
 	admin, err := pgx.Connect(ctx, i.w.Postgres.DSN("postgres", "postgres"))
 	if err != nil {
 		return err
@@ -65,11 +81,7 @@ func (i *inspection) onServer(ctx context.Context, sql string) error {
 	if _, err := admin.Exec(ctx, sql); err != nil {
 		return fmt.Errorf("%s: %w", sql, err)
 	}
-	if i.db, err = pgx.Connect(ctx, i.w.Postgres.DSN(world.Database, "postgres")); err != nil {
-		return err
-	}
-	_, err = i.w.StartGatewayAt(ctx, "gateway-1", i.w.Endpoint)
-	return err
+	return nil
 }
 
 // damaged does each damage to a copy of its own, and looks for it.
@@ -83,16 +95,9 @@ func (i *inspection) damaged(ctx context.Context) error {
 	if out, err := i.verify(ctx, "intact"); err != nil {
 		return fmt.Errorf("an undamaged copy: %w\n%s", err, out)
 	}
-	for _, d := range damages {
-		i.n++
-		name := fmt.Sprintf("damaged_%d", i.n)
-		admin, err := pgx.Connect(ctx, i.w.Postgres.DSN("postgres", "postgres"))
-		if err != nil {
-			return err
-		}
-		_, err = admin.Exec(ctx, fmt.Sprintf("create database %s template intact strategy file_copy", name))
-		_ = admin.Close(ctx) // it has done what it was for
-		if err != nil {
+	for n, d := range damages {
+		name := fmt.Sprintf("damaged_%d", n+1)
+		if err := i.asAdmin(ctx, fmt.Sprintf("create database %s template intact strategy file_copy", name)); err != nil {
 			return err
 		}
 		if err := i.harm(ctx, name, strings.ReplaceAll(d.sql, "%s", i.applied)); err != nil {
@@ -110,14 +115,14 @@ func (i *inspection) damaged(ctx context.Context) error {
 		i.did("control: %s: found, and named", d.what)
 	}
 	// The early copy is a whole book in itself: only what the auditor kept tells that it is old.
-	if out, err := i.auditor(ctx, i.early, "decisions", "verify", "--public-key", "book.pub"); err != nil {
+	if out, err := i.auditor(ctx, earlyCopy, "decisions", "verify", "--public-key", "book.pub"); err != nil {
 		return fmt.Errorf("an older copy, by itself: %w\n%s", err, out)
 	}
-	out, err := i.verify(ctx, i.early)
+	out, err := i.verify(ctx, earlyCopy)
 	if err == nil || !strings.Contains(out, "rolled back") && !strings.Contains(out, "rolled_back") {
 		return fmt.Errorf("a book that was rolled back is not found: %v\n%s", err, out)
 	}
-	if out, err := i.keep(ctx, i.early); err == nil {
+	if out, err := i.keep(ctx, earlyCopy); err == nil {
 		return fmt.Errorf("a checkpoint of a book that was rolled back is kept:\n%s", out)
 	}
 	i.did("control: a database rolled back to an older state: found by the checkpoint that was kept, and by nothing else")

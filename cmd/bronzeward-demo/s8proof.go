@@ -52,8 +52,7 @@ func (i *inspection) whole(ctx context.Context) error {
 		return fmt.Errorf("verify does not say that the book is whole:\n%s", out)
 	}
 	i.did("verify, with the login, the key and a kept checkpoint: %s", lastLine(out))
-	i.early = "early"
-	return i.copy(ctx, i.early)
+	return i.copy(ctx, earlyCopy)
 }
 
 // proven takes a proof of one decision to another machine.
