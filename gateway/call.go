@@ -220,8 +220,9 @@ func (c *call) trusted() func() bool {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return nil
 	}
+	ctx := c.ctx // the asking is another goroutine's; the call goes on to a context of its own
 	return func() bool {
-		_, err := c.g.identity.Identify(c.ctx, identity.Request{TLS: state})
+		_, err := c.g.identity.Identify(ctx, identity.Request{TLS: state})
 		return err == nil
 	}
 }
