@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -52,9 +53,12 @@ func benchFull(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := postgres.Start(ctx, postgres.Config{Dir: *dir, Progress: os.Stderr, Settings: map[string]string{
-		"shared_buffers": "2GB", "max_wal_size": "8GB", "work_mem": "16MB", "maintenance_work_mem": "256MB",
-	}})
+	settings := map[string]string{"shared_buffers": "2GB", "max_wal_size": "8GB", "work_mem": "16MB", "maintenance_work_mem": "256MB"}
+	if *fill {
+		// Nothing is measured yet, and what an outage of the machine damages is filled again.
+		maps.Copy(settings, map[string]string{"fsync": "off", "full_page_writes": "off", "max_wal_size": "16GB", "checkpoint_timeout": "30min"})
+	}
+	server, err := postgres.Start(ctx, postgres.Config{Dir: *dir, Progress: os.Stderr, Settings: settings})
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ const (
 	fullInserts = 20_000
 	fullRounds  = 5 // of writing, in turns
 	fullWaiting = 200_000
-	fullPages   = 100
+	fullPages   = 300
 	fullProofs  = 300
 )
 
@@ -58,17 +58,26 @@ func fullFilters(r *rand.Rand) map[string]func() audit.Filter {
 		"person":             func() audit.Filter { return audit.Filter{Subject: person()} },
 		"a rare person":      func() audit.Filter { return audit.Filter{Subject: fullbook.Person(fullbook.People - 1 - r.IntN(20))} },
 		"machine and person": func() audit.Filter { return audit.Filter{Machine: machine(), Subject: person()} },
-		"code, frequent":     func() audit.Filter { return audit.Filter{Code: "BW-METHODS-003"} },
-		"code, rare":         func() audit.Filter { return audit.Filter{Code: "BW-CONFIG-011"} },
-		"machine and code":   func() audit.Filter { return audit.Filter{Machine: machine(), Code: "BW-CONFIG-004"} },
-		"changed path":       func() audit.Filter { return audit.Filter{Path: "machine.kubelet"} },
-		"machine and path":   func() audit.Filter { return audit.Filter{Machine: machine(), Path: "machine.sysctls"} },
-		"verdict refuse":     func() audit.Filter { return audit.Filter{Verdict: audit.Refused} },
-		"machine, denied":    func() audit.Filter { return audit.Filter{Machine: machine(), Verdict: audit.Denied} },
-		"kind http":          func() audit.Filter { return audit.Filter{Kind: audit.KindHTTP} },
-		"class apply":        func() audit.Filter { return audit.Filter{Class: "apply"} },
-		"method":             func() audit.Filter { return audit.Filter{Method: "/machine.MachineService/Netstat"} },
-		"cluster, since":     func() audit.Filter { return audit.Filter{Cluster: "cluster-3", Since: since()} },
+		"machine and method": func() audit.Filter {
+			return audit.Filter{Machine: machine(), Method: "/machine.MachineService/Netstat"}
+		},
+		"person and method": func() audit.Filter { return audit.Filter{Subject: person(), Method: "/machine.MachineService/Netstat"} },
+		"person and code":   func() audit.Filter { return audit.Filter{Subject: person(), Code: "BW-CONFIG-004"} },
+		"person and path":   func() audit.Filter { return audit.Filter{Subject: person(), Path: "machine.sysctls"} },
+		"machine, person, code": func() audit.Filter {
+			return audit.Filter{Machine: machine(), Subject: person(), Code: "BW-METHODS-003"}
+		},
+		"code, frequent":   func() audit.Filter { return audit.Filter{Code: "BW-METHODS-003"} },
+		"code, rare":       func() audit.Filter { return audit.Filter{Code: "BW-CONFIG-011"} },
+		"machine and code": func() audit.Filter { return audit.Filter{Machine: machine(), Code: "BW-CONFIG-004"} },
+		"changed path":     func() audit.Filter { return audit.Filter{Path: "machine.kubelet"} },
+		"machine and path": func() audit.Filter { return audit.Filter{Machine: machine(), Path: "machine.sysctls"} },
+		"verdict refuse":   func() audit.Filter { return audit.Filter{Verdict: audit.Refused} },
+		"machine, denied":  func() audit.Filter { return audit.Filter{Machine: machine(), Verdict: audit.Denied} },
+		"kind http":        func() audit.Filter { return audit.Filter{Kind: audit.KindHTTP} },
+		"class apply":      func() audit.Filter { return audit.Filter{Class: "apply"} },
+		"method":           func() audit.Filter { return audit.Filter{Method: "/machine.MachineService/Netstat"} },
+		"cluster, since":   func() audit.Filter { return audit.Filter{Cluster: "cluster-3", Since: since()} },
 		"digest, not there": func() audit.Filter {
 			return audit.Filter{Digests: []string{"hmac-sha256:k1:" + strings.Repeat("e", 64)}}
 		},
