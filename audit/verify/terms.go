@@ -136,38 +136,3 @@ func codeTerms(codes member) []string {
 	}
 	return strings.Split(joined, "\x1f")
 }
-
-// changedPaths are the path and the field of each of facts.config.changes; nothing if a record holds none or is no JSON.
-// Of a member that is there twice, jsonb has the last.
-func changedPaths(record []byte) []string {
-	value := json.RawMessage(record)
-	for _, name := range []string{"facts", "config", "changes"} {
-		var object map[string]json.RawMessage
-		if json.Unmarshal(value, &object) != nil {
-			return nil
-		}
-		value = object[name]
-	}
-	var changes []json.RawMessage
-	if json.Unmarshal(value, &changes) != nil {
-		return nil
-	}
-	var out []string
-	for _, c := range changes {
-		var change map[string]json.RawMessage
-		if json.Unmarshal(c, &change) != nil {
-			continue
-		}
-		for _, name := range []string{"path", "field"} {
-			var text string
-			if json.Unmarshal(change[name], &text) != nil || text == "" {
-				continue
-			}
-			if strings.IndexByte(text, 0) >= 0 { // jsonb refuses the record
-				return nil
-			}
-			out = append(out, text)
-		}
-	}
-	return out
-}
