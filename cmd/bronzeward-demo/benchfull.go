@@ -211,7 +211,7 @@ func (h *fullHouse) sequence(ctx context.Context) error {
 	go func() { done <- q.Run(running) }()
 	defer func() { stop(); <-done }()
 	const rest = `select (select count(*) from (select from audit.unsequenced limit 1) w)
-		+ (select coalesce(max(index) + 1, 0) from audit.leaves) - (select coalesce(max(size), 0) from audit.checkpoints)`
+		+ coalesce((select index + 1 from audit.leaves where tree = 1 order by index desc limit 1), 0) - (select coalesce(max(size), 0) from audit.checkpoints)`
 	for {
 		var n int64
 		if err := h.pool.QueryRow(ctx, rest).Scan(&n); err != nil || n == 0 {

@@ -185,7 +185,7 @@ func (s *fullStage) findPages(ctx context.Context, book *audit.Reader) error {
 
 // someEntries are ids from all over the book.
 func (h *fullHouse) someEntries(ctx context.Context, n int) ([]uuid.UUID, error) {
-	rows, err := h.pool.Query(ctx, `select l.id from (select (random() * (select max(index) from audit.leaves))::bigint as index
+	rows, err := h.pool.Query(ctx, `select l.id from (select (random() * (select max(index) from audit.leaves where tree = 1))::bigint as index
 		from generate_series(1, $1 * 3)) r join audit.leaves l on l.tree = 1 and l.index = r.index where l.source = 'entry' limit $1`, n)
 	if err != nil {
 		return nil, err
