@@ -59,34 +59,54 @@ type looking struct {
 	// rest are the conditions that a row itself tells of; rows is how many rows are looked at.
 	rest []string
 	rows int
+	// twoSteps is whether the index gives the places of the page's rows, which are read after that.
+	twoSteps bool
 }
 
-// listQuery is the statement of a page. The texts are fixed; values are parameters. It looks through the rows that lead,
-// marks those that are wanted, and ends at one more than a page has or at the end of what may be looked through.
-func listQuery(f Filter, p Page, limit int, d depth) (string, []any) {
-	l := &looking{query: query{args: []any{false, true}}, filter: f, page: p, asked: f.conditions()}
+// look begins a page's statement.
+func look(f Filter, p Page, limit int, d depth) *looking {
+	l := &looking{filter: f, page: p, asked: f.conditions()}
 	l.lead = f.lead(l.asked)
+	var covered, rest []condition
 	for _, name := range slices.Sorted(maps.Keys(l.asked)) {
 		switch {
 		case slices.Contains(l.lead.answers, name):
 		case slices.Contains(l.lead.covers, name):
-			l.covered = append(l.covered, l.text(l.asked[name]))
+			covered = append(covered, l.asked[name])
 		default:
-			l.rest = append(l.rest, l.text(l.asked[name]))
+			rest = append(rest, l.asked[name])
 		}
 	}
 	switch l.rows = d.rows; {
-	case len(l.rest) == 0:
+	case len(rest) == 0:
 		l.rows = limit + 1
 	case len(l.lead.answers) == 0:
 		l.rows = d.all
 	}
-	if len(l.covered) > 0 {
+	if len(covered) > 0 {
 		l.index = d.index
 	}
+	l.twoSteps = len(rest) == 0 && len(l.lead.answers) > 0 && !slices.Contains(l.lead.answers, "digest")
+	if !l.twoSteps {
+		l.args = []any{false, true} // of queries/entries.sql
+	}
+	for _, c := range covered {
+		l.covered = append(l.covered, l.text(c))
+	}
+	for _, c := range rest {
+		l.rest = append(l.rest, l.text(c))
+	}
+	return l
+}
+
+// statement is the whole page's where one step gives it. The texts are fixed; values are parameters. It looks through the
+// rows that lead, marks those that are wanted, and ends at one more than a page has or at the end of what may be looked
+// through.
+func (l *looking) statement(limit int) string {
 	looked := ""
 	if l.lead.field != "" || l.index > 0 {
-		looked = l.narrow()
+		looked = "    select e.*, n.* from (\n        " + l.narrow() + "\n    ) n\n    cross join lateral (select * from audit.entries e where e.recorded_at = n.at and e.id = n.at_id limit 1) e\n   " +
+			l.order("n.at", "n.at_id")
 	} else {
 		looked = l.direct()
 	}
@@ -94,9 +114,8 @@ func listQuery(f Filter, p Page, limit int, d depth) (string, []any) {
 	if len(l.rest) > 0 {
 		wanted += " and " + strings.Join(l.rest, " and ")
 	}
-	sql := fmt.Sprintf("with looked as (\n%s\n), e as (\n    select e.*, (%s) is true as wanted, e.ends as last_scanned from looked e where (%s) or e.ends\n)\n%s%s\nlimit %d",
+	return fmt.Sprintf("with looked as (\n%s\n), e as (\n    select e.*, (%s) is true as wanted, e.ends as last_scanned from looked e where (%s) or e.ends\n)\n%s%s\nlimit %d",
 		looked, wanted, wanted, entriesSQL, l.order("e.at", "e.at_id"), limit+2)
-	return sql, l.args
 }
 
 // order is that of the page.
@@ -121,8 +140,8 @@ func (l *looking) lastRow(nth string) string {
 	return nth + " = " + strconv.Itoa(l.rows)
 }
 
-// narrow goes through rows of an index alone, at most so many in order, then looks at the rows of the book that fit: those
-// of a machine, a person or a term lie far apart. Where the index ends before the page does, its last row says so.
+// narrow goes through rows of an index alone, at most so many in order, and gives the places of those that fit: the rows of
+// a machine, a person or a term lie far apart in the book. Where no more may be looked through, the last row says so.
 func (l *looking) narrow() string {
 	source, where := "audit.entries", []string{}
 	if l.lead.field != "" {
@@ -133,7 +152,7 @@ func (l *looking) narrow() string {
 		}
 		where = append(where, "e.field = '"+l.lead.field+"'", l.text(condition{"e.term = ?", []any{term}}),
 			// Months that were detached left their terms behind.
-			"e.recorded_at >= (select min(recorded_at) from audit.entries)")
+			"e.recorded_at >= (select min(recorded_at) from audit.entries)", "e.recorded_at < 'infinity'")
 	}
 	for _, name := range l.lead.answers {
 		if name != l.lead.field {
@@ -152,8 +171,7 @@ func (l *looking) narrow() string {
 		fits, l.nth("e.recorded_at", "e.id"), source, strings.Join(where, " and "), l.order("e.recorded_at", "e.id"), index)
 	middle := fmt.Sprintf("select n.recorded_at as at, n.id as at_id, n.fits, %s or %s as ends\n        from (%s) n where n.fits or %s%s limit %d",
 		ends, l.lastRow(l.nth("n.recorded_at", "n.id")), inner, ends, l.order("n.recorded_at", "n.id"), l.rows)
-	return "    select e.*, n.* from (\n        " + middle + "\n    ) n\n    cross join lateral (select * from audit.entries e where e.recorded_at = n.at and e.id = n.at_id limit 1) e\n   " +
-		l.order("n.at", "n.at_id")
+	return middle
 }
 
 // direct goes through rows of the book in the order of an index.

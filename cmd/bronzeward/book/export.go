@@ -28,9 +28,10 @@ type exportCmd struct {
 	File   string `short:"f" placeholder:"FILE" help:"Write to this file: to FILE.part until it is whole. A FILE.part that is there is continued."`
 }
 
-// rowPages are what an export reads: pages of rows in the order of the tree.
+// rowPages are what an export reads: pages of rows in the order of the tree, and the records of each.
 type rowPages interface {
 	rows(ctx context.Context, after, last place, s span, entries bool, limit int) ([]row, error)
+	addRecords(ctx context.Context, rows []row) error
 }
 
 // Run writes the rows of a range in the order of the tree.

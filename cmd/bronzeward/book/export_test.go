@@ -244,6 +244,8 @@ func (m *many) rows(_ context.Context, after, _ place, _ span, _ bool, limit int
 	return page, nil
 }
 
+func (m *many) addRecords(context.Context, []row) error { return nil }
+
 // counting counts lines.
 type counting struct{ lines atomic.Int64 }
 

@@ -15,12 +15,16 @@ type sheet struct {
 	lines         []byte
 	written, lost int64
 	last          uuid.UUID
-	made          chan struct{} // closed when the lines are made
+	made          chan struct{} // closed when the lines are made, or err says why not
+	err           error
 }
 
-// make makes the lines, in space.
-func (s *sheet) make(format format, space []byte) {
+// make reads the records and makes the lines, in space.
+func (s *sheet) make(ctx context.Context, from rowPages, format format, space []byte) {
 	defer close(s.made)
+	if s.err = from.addRecords(ctx, s.rows); s.err != nil {
+		return
+	}
 	s.lines = space[:0]
 	for i := range s.rows {
 		one, begin := &s.rows[i], len(s.lines)
@@ -36,8 +40,8 @@ func (s *sheet) make(format format, space []byte) {
 }
 
 // copyRows writes the rows behind one place, up to another. It holds a few pages, however many
-// rows there are: while the database gives one, the lines of others are made, and they are written
-// in their order. What was written ends with a whole line, unless writing itself failed.
+// rows there are: the records of some are read and their lines made at the same time, and they are
+// written in their order. What was written ends with a whole line, unless writing itself failed.
 func copyRows(ctx context.Context, from rowPages, after, last place, s span, format format, out io.Writer, lastID uuid.UUID, tell func(rows int64)) (exported, error) {
 	ctx, stop := context.WithCancel(ctx)
 	sheets, failed := make(chan *sheet, pagesAhead), make(chan error, 1)
@@ -60,7 +64,7 @@ func copyRows(ctx context.Context, from rowPages, after, last place, s span, for
 			default:
 			}
 			one := &sheet{rows: page, made: make(chan struct{})}
-			go one.make(format, space)
+			go one.make(ctx, from, format, space)
 			select {
 			case sheets <- one:
 			case <-ctx.Done():
@@ -89,6 +93,9 @@ func copyRows(ctx context.Context, from rowPages, after, last place, s span, for
 func writeSheets(sheets <-chan *sheet, spaces chan<- []byte, out io.Writer, done *exported, tell func(rows int64)) error {
 	for one := range sheets {
 		<-one.made
+		if one.err != nil {
+			return one.err
+		}
 		if _, err := out.Write(one.lines); err != nil {
 			return fmt.Errorf("writing the export: %w", err)
 		}

@@ -70,7 +70,8 @@ func (s span) ends() (from, until time.Time) {
 // treeReader reads the book in the order of its tree. Safe for concurrent use.
 type treeReader struct{ pool *pgxpool.Pool }
 
-// rows gives at most limit rows behind after and not behind last, recorded within s.
+// rows gives at most limit rows behind after and not behind last, recorded within s, without
+// their records.
 func (t treeReader) rows(ctx context.Context, after, last place, s span, entries bool, limit int) ([]row, error) {
 	from, until := s.ends()
 	found, err := t.pool.Query(ctx, leavesSQL, after.tree, after.index, last.tree, last.index, from, until, entries, limit)
@@ -89,7 +90,7 @@ func (t treeReader) rows(ctx context.Context, after, last place, s span, entries
 	}); err != nil {
 		return nil, fmt.Errorf("reading the tree: %w", away(err))
 	}
-	return list, t.addRecords(ctx, list)
+	return list, nil
 }
 
 // addRecords reads the records of rows.
