@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,9 +39,9 @@ type process struct {
 
 const (
 	fullCallers = 64
-	fullWarming = 100_000 // entries written before any are counted: a gateway that has run has its indexes' pages in memory
-	fullInserts = 60_000
-	fullRounds  = 5 // of writing, in turns
+	fullWarming = 160_000 // entries written before any are counted: a gateway that has run has its indexes' pages in memory
+	fullInserts = 160_000
+	fullRounds  = 8 // of writing, in turns
 	fullWaiting = 200_000
 	fullPages   = 300
 	fullProofs  = 300
@@ -93,16 +92,15 @@ func compareBooks(ctx context.Context, small, full *fullHouse) (string, error) {
 		h *fullHouse
 		s *fullStage
 	}{{small, a}, {full, b}}
-	for _, one := range both {
-		if _, _, err := fullbook.Insert(ctx, one.h.dsn("gateway"), 10, fullCallers, fullWarming); err != nil {
-			return "", fmt.Errorf("writing: %w", err)
-		}
-	}
-	for round := range fullRounds {
+	const perRound, warming = fullInserts / fullRounds, fullWarming / (fullInserts / fullRounds)
+	for round := range warming + fullRounds {
 		for _, one := range both {
-			took, all, err := fullbook.Insert(ctx, one.h.dsn("gateway"), uint64(3+round), fullCallers, fullInserts/fullRounds)
+			took, all, err := fullbook.Insert(ctx, one.h.dsn("gateway"), uint64(3+round), fullCallers, perRound)
 			if err != nil {
 				return "", fmt.Errorf("writing: %w", err)
+			}
+			if round < warming {
+				continue
 			}
 			one.s.insert, one.s.inserting = append(one.s.insert, took...), one.s.inserting+all
 		}
@@ -122,6 +120,10 @@ func (s *fullStage) measure(ctx context.Context, h *fullHouse) (err error) {
 		return fmt.Errorf("filling the queue: %w", err)
 	}
 	if s.sequenced, err = h.sequenced(ctx); err != nil {
+		return err
+	}
+	// What filling the queue left to be written is written first: no house fills it so fast.
+	if _, err := h.pool.Exec(ctx, "checkpoint"); err != nil {
 		return err
 	}
 	pool, err := audit.ReadPool(ctx, h.dsn("auditor"), "bench")
@@ -206,14 +208,43 @@ func (h *fullHouse) command(ctx context.Context, args ...string) (process, error
 	var out bytes.Buffer
 	cmd.Stderr = &out // what it prints goes to the null device
 	began := time.Now()
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Start(); err != nil {
+		return process{}, fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+	}
+	ended, memory := make(chan struct{}), make(chan int64, 1)
+	go watchMemory(cmd.Process.Pid, ended, memory)
+	err := cmd.Wait()
+	p := process{took: time.Since(began)}
+	close(ended)
+	p.memory = <-memory
+	if err != nil {
 		return process{}, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, tailOf(out.String()))
 	}
-	p := process{took: time.Since(began)}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		p.memory = usage.Maxrss << 10
-	}
 	return p, nil
+}
+
+// watchMemory gives the most memory that a process had, in bytes, when ended is closed. What the system tells when a process
+// has ended counts what the process had that began it.
+func watchMemory(pid int, ended <-chan struct{}, most chan<- int64) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var kib int64
+	for {
+		if raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
+			if _, rest, ok := strings.Cut(string(raw), "VmHWM:"); ok {
+				var now int64
+				if _, err := fmt.Sscan(rest, &now); err == nil {
+					kib = max(kib, now)
+				}
+			}
+		}
+		select {
+		case <-ended:
+			most <- kib << 10
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // say prints one line of progress.
