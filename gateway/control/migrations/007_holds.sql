@@ -1,0 +1,2 @@
+-- Kept free.
+select 1;
