@@ -42,6 +42,8 @@ const (
 	ActCertificates     = "certificates.issue"
 	ActDigestsCompute   = "digests.compute"
 	ActDigestKeysAdd    = "digest-keys.add"
+	ActDriftAdopt       = "drift.adopt"
+	ActDriftRevert      = "drift.revert"
 )
 
 // ActJudge decides acts; policy's Engine is the one there is.

@@ -59,13 +59,13 @@ func guardChange(r Request, l Locked, j Judgement) error {
 		return nil
 	}
 	a := j.Attempt
-	return guardSpend(r, l, j, spending{
+	return guardSpend(r, l, j, spentAs{
 		identity: a.Identity, kinds: []string{KindApply, KindRevert}, mode: a.Mode, digest: a.Digest, size: a.Size, base: a.Base, persistent: a.Persistent,
 	})
 }
 
-// spending is what a change is held against that is spent, by an attempt or by an adoption.
-type spending struct {
+// spentAs is what a change is held against that is spent, by an attempt or by an adoption.
+type spentAs struct {
 	identity                       Identity
 	kinds                          []string
 	mode, digest, base, persistent string
@@ -73,12 +73,12 @@ type spending struct {
 }
 
 // guardSpend is I6 of the locked change that is spent.
-func guardSpend(r Request, l Locked, j Judgement, a spending) error {
+func guardSpend(r Request, l Locked, j Judgement, a spentAs) error {
 	c := l.change(j.Spend)
 	switch {
 	case c == nil:
 		return fmt.Errorf("%w: change %s is not live any more", ErrMoved, j.Spend)
-	case c.MachineID != l.Machine.ID || c.Identity != a.identity || !slices.Contains(a.kinds, c.Kind) || c.Mode != a.mode || c.TryTimeout != 0 ||
+	case c.MachineID != l.Machine.ID || c.Identity != a.identity || !slices.Contains(a.kinds, c.Kind) || (c.Kind == KindApply) != (c.Drift == DriftID{}) || c.Mode != a.mode || c.TryTimeout != 0 ||
 		c.Digest != a.digest || c.Size != a.size || c.Base != a.base || c.Persistent != a.persistent || c.Epoch != l.Epoch:
 		return &GuardError{Guard: "attempts_change_binding", Message: "the change is for something else than what would be spent"}
 	case c.RequesterRevoked:

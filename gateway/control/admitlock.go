@@ -130,10 +130,10 @@ func guard(r Request, v view, j Judgement) error {
 	if j.Attempt == nil {
 		return nil
 	}
-	if err := guardDrift(l, j.Spend); err != nil {
+	if err := guardChange(r, l, j); err != nil {
 		return err
 	}
-	if err := guardChange(r, l, j); err != nil {
+	if err := guardDrift(l, j.Spend); err != nil {
 		return err
 	}
 	switch {

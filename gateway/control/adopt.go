@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-
 )
 
 // NewAdoption is what the judge asks to be taken as applied: what was read of the machine,
@@ -42,7 +41,7 @@ func guardAdoption(r Request, v view, j Judgement) error {
 	case !l.Machine.Pinned() || l.Machine.Identity != a.Identity:
 		return &GuardError{Guard: "adoptions_expected_identity", Message: "the machine is not pinned to the identity that was read"}
 	}
-	return guardSpend(r, l, j, spending{
+	return guardSpend(r, l, j, spentAs{
 		identity: a.Identity, kinds: []string{KindAdopt}, mode: a.Mode, digest: a.Digest, size: a.Size, base: a.Base, persistent: a.Persistent,
 	})
 }
@@ -136,4 +135,3 @@ func readStamp(ctx context.Context, tx pgx.Tx) (Stamp, error) {
 	}
 	return st, nil
 }
-

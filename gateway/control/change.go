@@ -105,7 +105,7 @@ type Change struct {
 	MachineName string
 	Cluster     string
 	// Set groups changes of several machines that belong together; empty without.
-	Set       string
+	Set string
 	// Why is what the requester said; empty when nothing.
 	Why       string
 	Requester policy.Person

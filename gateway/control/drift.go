@@ -168,6 +168,16 @@ func (s *Store) closeDrift(ctx context.Context, tx pgx.Tx, st Stamp, m *Machine,
 	if _, err := tx.Exec(ctx, sqlSerialBump, m.ID); err != nil {
 		return sqlError("moving the serial", err)
 	}
+	// What else would have settled it can never run any more.
+	err = endLive(ctx, tx, m.ID, e.ID, func(c *Change) (reason, base string) {
+		if c.Drift == d.ID && c.ID != change {
+			return "drift " + d.ID.String() + " is " + string(to), ""
+		}
+		return "", ""
+	})
+	if err != nil {
+		return err
+	}
 	d.State, d.ClosedAt, d.ClosedEntryID, d.ChangeID = to, &st.Now, e.ID, change
 	return nil
 }

@@ -177,6 +177,9 @@ func (j *judging) judge(ctx context.Context) (SightResult, error) {
 			return "", err
 		}
 		j.entry = j.drift.ClosedEntryID
+		if err := supersede(ctx, j.tx, j.m.ID, o.Active, o.Persistent, j.entry); err != nil {
+			return "", err
+		}
 		return SightReturned, j.note(ctx)
 	case j.drift != nil:
 		return j.follow(ctx)
@@ -243,7 +246,7 @@ func (j *judging) append(ctx context.Context, what, detail string) error {
 // note keeps what was seen as the last sight.
 func (j *judging) note(ctx context.Context) error {
 	var staged *string
-	if j.o.Active != j.o.Persistent {
+	if j.o.Staged != nil {
 		raw, err := json.Marshal(append([]policy.ConfigChange{}, j.o.Staged...))
 		if err != nil {
 			return fmt.Errorf("writing down what is staged: %w", err)

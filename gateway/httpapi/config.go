@@ -20,6 +20,7 @@ type Config struct {
 
 	// What people do.
 	Proposals    Proposals
+	Settlements  Settlements
 	Verdicts     Verdicts
 	Revokes      Revokes
 	Inventory    Inventory
@@ -32,6 +33,7 @@ type Config struct {
 	// What people read.
 	Changes     ChangeStore
 	Machines    MachineStore
+	Drifts      DriftStore
 	History     HistoryStore
 	Attempts    AttemptStore
 	Revocations RevocationStore
@@ -61,6 +63,7 @@ func (c *Config) Validate() error {
 		"Machines": c.Machines == nil, "History": c.History == nil, "Attempts": c.Attempts == nil, "Revocations": c.Revocations == nil,
 		"Notices": c.Notices == nil, "Certificates": c.Certificates == nil, "Digests": c.Digests == nil, "DigestKeys": c.DigestKeys == nil,
 		"Decisions": c.Decisions == nil, "Order": c.Order == nil, "Checkpoints": c.Checkpoints == nil, "Prover": c.Prover == nil,
+		"Settlements": c.Settlements == nil, "Drifts": c.Drifts == nil,
 		"Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
 	} {
 		if missing {

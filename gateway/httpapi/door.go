@@ -33,6 +33,7 @@ const (
 	actChangesRead     = "changes.read"
 	actMachinesRead    = "machines.read"
 	actAttemptsRead    = "attempts.read"
+	actDriftRead       = "drift.read"
 	actIdentitiesRead  = "identities.read"
 	actNoticesRead     = "notices.read"
 	actDigestKeysRead  = "digest-keys.read"

@@ -36,13 +36,14 @@ type machineView struct {
 	Persistent     string            `json:"observed_persistent"`
 	ObservedAt     *time.Time        `json:"observed_at"`
 	Holds          []api.Hold        `json:"holds"`
+	Staged         *api.Staged       `json:"staged"`
 }
 
 func viewMachine(m *api.Machine) machineView {
 	v := machineView{
 		Name: m.Name, ID: m.ID, Cluster: m.Cluster, Role: string(m.Role), Addresses: m.Addresses, Port: m.Port, Labels: m.Labels,
 		Pinned: m.Pinned, PinnedAt: m.PinnedAt, NodeID: m.Identity.NodeID, TalosClusterID: m.Identity.ClusterID, SMBIOS: m.Identity.Smbios,
-		Serial: m.Serial, Holds: m.Holds,
+		Serial: m.Serial, Holds: m.Holds, Staged: m.Staged,
 	}
 	if m.Applied != nil {
 		v.AppliedActive, v.AppliedDisk = m.Applied.Active, m.Applied.Persistent
@@ -59,6 +60,10 @@ func (v machineView) fields() [][2]string {
 		labels = append(labels, k+"="+v.Labels[k])
 	}
 	for _, h := range v.Holds {
+		if h.Holder.Subject == "" { // a drift is nobody's
+			holds = append(holds, fmt.Sprintf("%s %s since %s", h.Kind, h.ID, cli.Stamp(&h.Since)))
+			continue
+		}
 		holds = append(holds, fmt.Sprintf("%s %s of %s since %s", h.Kind, h.ID, ask.Person(h.Holder), cli.Stamp(&h.Since)))
 	}
 	return [][2]string{
@@ -82,5 +87,21 @@ func (v machineView) fields() [][2]string {
 		{"observed active", v.Active},
 		{"observed persistent", v.Persistent},
 		{"held by", strings.Join(holds, ", ")},
+		{"the next reboot", v.reboot()},
 	}
+}
+
+// reboot is what the next reboot brings when the disk holds another configuration; empty else.
+func (v machineView) reboot() string {
+	if v.Staged == nil {
+		return ""
+	}
+	paths := make([]string, 0, len(v.Staged.Changes))
+	for _, c := range v.Staged.Changes {
+		paths = append(paths, strings.TrimSpace(cli.ASCII(c.Document)+" "+cli.ASCII(c.Path)))
+	}
+	if len(paths) == 0 {
+		paths = append(paths, "no value, only spelling, order or comments")
+	}
+	return fmt.Sprintf("brings %s, seen %s, which changes %s", v.Staged.Persistent, cli.Stamp(&v.Staged.At), strings.Join(paths, ", "))
 }

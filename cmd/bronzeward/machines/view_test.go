@@ -22,7 +22,7 @@ func oneMachine() api.Machine {
 		Labels: api.Labels{"rack": "a", "arm": "no"}, Pinned: true, PinnedAt: &clitest.StubNow, Identity: api.MachineIdentity{NodeID: "n1", ClusterID: "c1", Smbios: "s1"},
 		Serial: 3, Applied: &api.Digests{Active: clitest.DigestOne, Persistent: clitest.DigestOne},
 		Observed: &api.Observed{At: time.Now().Add(-90 * time.Minute), Version: "v1.13.6", Stage: "running", Type: "worker", Active: clitest.DigestOne, Persistent: clitest.DigestTwo},
-		Holds:    []api.Hold{{Kind: api.UnresolvedAttempt, ID: clitest.AttemptA, Holder: api.Person{Issuer: clitest.StubIssuer, Subject: "otto"}, Since: clitest.StubNow, Scope: api.HoldScopeMachine}},
+		Holds:    []api.Hold{{Kind: api.HoldKindUnresolvedAttempt, ID: clitest.AttemptA, Holder: api.Person{Issuer: clitest.StubIssuer, Subject: "otto"}, Since: clitest.StubNow, Scope: api.HoldScopeMachine}},
 	}
 }
 

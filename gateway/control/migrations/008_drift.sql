@@ -222,7 +222,7 @@ begin
         return new;
     end if;
     select * into strict c from control.changes where id = new.change_id;
-    if (c.machine_id, c.kind in ('apply', 'revert'), c.mode, c.try_timeout, c.digest, c.size, c.base_active, c.base_persistent,
+    if (c.machine_id, c.kind in ('apply', 'revert') and (c.kind = 'apply') = (c.drift_id is null), c.mode, c.try_timeout, c.digest, c.size, c.base_active, c.base_persistent,
             c.node_id, c.talos_cluster_id, c.smbios, c.epoch)
         is distinct from
         (new.machine_id, true, new.mode, interval '0', new.digest, new.size, new.base_active, new.base_persistent,

@@ -19,6 +19,9 @@ from (
     union all
     select x.opened_at, 'attempt', x.id, x.issuer, x.subject, x.reason, x.state
     from control.attempts x where x.machine_id = $1
+    union all
+    select t.at, 'drift', t.drift_id, '', '', format('runs %s, on its disk %s', t.found_active, t.found_persistent), t.state
+    from control.drift_steps t join control.drifts d on d.id = t.drift_id where d.machine_id = $1
 ) items
 where ($2::timestamptz is null or (at, id) < ($2, $3::uuid))
 order by at desc, id desc

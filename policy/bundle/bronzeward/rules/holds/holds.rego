@@ -34,13 +34,14 @@ deny contains found if {
 
 # METADATA
 # title: frozen
-# description: Somebody froze it; an approver lifts it.
+# description: Somebody froze it; an approver lifts it. An adoption sends nothing and goes on.
 # custom:
 #   code: BW-HOLDS-003
 #   hint: bronzeward machines show {machine}
 deny contains found if {
 	some hold in stopping
 	hold.kind == "freeze"
+	not adopts
 	found := about(rego.metadata.rule(), sprintf("%s is frozen by %s; an approver lifts it", [finding.machine, hold.holder.subject]), hold)
 }
 
@@ -49,11 +50,11 @@ deny contains found if {
 # description: The configuration is not the last one known as applied. Only a change that settles the drift may run.
 # custom:
 #   code: BW-HOLDS-004
-#   hint: bronzeward machines show {machine}
+#   hint: bronzeward drift show {hold}
 deny contains found if {
 	some hold in stopping
 	hold.kind == "drift"
-	not settles_drift
+	not settles(hold)
 	found := about(rego.metadata.rule(), sprintf("the configuration of %s has drifted (%s); adopt or revert it first", [finding.machine, hold.id]), hold)
 }
 
@@ -127,7 +128,14 @@ stopping contains hold if {
 	hold.scope == "machine"
 }
 
-settles_drift if input.change.kind in {"revert", "adopt"}
+adopts if input.change.kind == "adopt"
+
+# Only the change that names the drift settles it.
+settles(hold) if {
+	input.change.kind in {"revert", "adopt"}
+	hold.id != ""
+	input.change.drift == hold.id
+}
 
 default cluster := "unknown"
 

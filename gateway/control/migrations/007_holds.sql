@@ -1,2 +1,0 @@
--- Kept free.
-select 1;
