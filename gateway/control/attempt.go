@@ -144,11 +144,14 @@ type Attempt struct {
 
 // Hold gives the attempt as a reason why a scope is closed.
 func (a *Attempt) Hold(scope string) policy.Hold {
-	kind := "open-attempt"
+	h := policy.Hold{Kind: policy.HoldOpenAttempt, ID: a.ID.String(), Holder: a.Caller, Since: a.OpenedAt, Scope: scope, Reason: "it is under way"}
 	if a.State == StateUnresolved {
-		kind = "unresolved-attempt"
+		h.Kind, h.Reason = policy.HoldUnresolvedAttempt, a.Reason
 	}
-	return policy.Hold{Kind: kind, ID: a.ID.String(), Holder: a.Caller, Since: a.OpenedAt, Scope: scope}
+	if scope == "cluster" {
+		h.Reason = "on " + a.MachineName + ": " + h.Reason
+	}
+	return h
 }
 
 // RequestKey names one very same request: the keyed digest of its bytes, its caller, its

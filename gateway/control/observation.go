@@ -91,11 +91,7 @@ func (s *Store) afterObservation(ctx context.Context, tx pgx.Tx, m *Machine, o O
 	if o.NotedSerial == 0 || o.NotedSerial != m.Serial || o.Identity != m.Identity {
 		return nil
 	}
-	rows, err := tx.Query(ctx, sqlHeldAttempts, m.ID, false)
-	if err != nil {
-		return sqlError("reading what holds the machine", err)
-	}
-	held, err := pgx.CollectRows(rows, collectAttempt)
+	held, err := holding(ctx, tx, m.ID)
 	if err != nil || len(held) > 0 {
 		return err
 	}

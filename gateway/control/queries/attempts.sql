@@ -7,7 +7,8 @@ select a.id, a.entry_id, a.machine_id, m.name, a.cluster, a.state,
     coalesce(a.change_id, '00000000-0000-0000-0000-000000000000'), coalesce(a.credential_version, 0)
 from control.attempts a
 join control.machines m on m.id = a.machine_id
-where (not $1::boolean or a.state in ('open', 'unresolved'))
+where (not $1::boolean or a.state in ('open', 'unresolved')
+        and not exists (select from control.retirements r where r.machine_id = a.machine_id))
     and ($2::uuid = '00000000-0000-0000-0000-000000000000' or a.machine_id = $2)
     and ($3::uuid = '00000000-0000-0000-0000-000000000000'
         or (a.opened_at, a.id) < (select b.opened_at, b.id from control.attempts b where b.id = $3))

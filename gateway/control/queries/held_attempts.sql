@@ -1,4 +1,4 @@
--- $2 asks for the whole cluster.
+-- $2 asks for the whole cluster, in which retired machines use up nothing.
 select a.id, a.entry_id, a.machine_id, m.name, a.cluster, a.state,
     a.instance, a.generation, a.epoch, a.issuer, a.subject,
     a.request_key, a.mode, a.digest, a.base_active, a.base_persistent,
@@ -9,5 +9,6 @@ select a.id, a.entry_id, a.machine_id, m.name, a.cluster, a.state,
 from control.attempts a
 join control.machines m on m.id = a.machine_id
 where a.state in ('open', 'unresolved')
-    and (a.machine_id = $1 or $2 and a.cluster = (select x.cluster from control.machines x where x.id = $1))
+    and (a.machine_id = $1 or $2 and a.cluster = (select x.cluster from control.machines x where x.id = $1)
+        and not exists (select from control.retirements r where r.machine_id = a.machine_id))
 order by a.opened_at, a.id
