@@ -129,6 +129,9 @@ type Attempt struct {
 	// CredentialVersion is the KV version of the Talos credential it was sent with; zero when
 	// that came from files, and of attempts from before it was noted.
 	CredentialVersion int64
+	// LateAt is when the machine was seen to hold its configuration after a person had accounted
+	// for it; null when it never was.
+	LateAt *time.Time
 
 	// SendBefore is SendBy on this process's monotonic clock, never later than it: set only
 	// on the attempt Admit returns. Nothing is written once time.Now() is not before it.

@@ -84,8 +84,8 @@ func (s *Store) RecordObservation(ctx context.Context, name string, o Observatio
 	})
 }
 
-// afterObservation ends changes that were proposed against something else than was seen. What
-// was seen counts only when nothing has moved since before it was read, and nothing is under
+// afterObservation recognises a late landing in what was seen, and ends changes that were
+// proposed against something else. What was seen counts only when nothing has moved since before it was read, and nothing is under
 // way (I7).
 func (s *Store) afterObservation(ctx context.Context, tx pgx.Tx, m *Machine, o Observation, entry uuid.UUID) error {
 	if o.NotedSerial == 0 || o.NotedSerial != m.Serial || o.Identity != m.Identity {
@@ -93,6 +93,9 @@ func (s *Store) afterObservation(ctx context.Context, tx pgx.Tx, m *Machine, o O
 	}
 	held, err := holding(ctx, tx, m.ID)
 	if err != nil || len(held) > 0 {
+		return err
+	}
+	if err := s.lateOf(ctx, tx, m, o.Active, o.Persistent); err != nil {
 		return err
 	}
 	return supersede(ctx, tx, m.ID, o.Active, o.Persistent, entry)

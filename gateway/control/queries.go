@@ -115,6 +115,10 @@ var (
 	sqlFreezeLift string
 	//go:embed queries/freezes.sql
 	sqlFreezes string
+	//go:embed queries/attempts_judged.sql
+	sqlAttemptsJudged string
+	//go:embed queries/late_landing_add.sql
+	sqlLateLandingAdd string
 	//go:embed queries/retirement_add.sql
 	sqlRetirementAdd string
 
