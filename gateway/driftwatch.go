@@ -115,8 +115,8 @@ func (w *watching) end() {
 	}
 }
 
-// watchable is true for a machine whose identity is known.
-func watchable(m *control.Machine) bool { return m.Pinned() }
+// watchable is true for a machine in service whose identity is known.
+func watchable(m *control.Machine) bool { return m.Pinned() && m.Retired == nil }
 
 // placeOf is what a watch depends on: when it changes, the watch begins again.
 func placeOf(m *control.Machine) string {

@@ -18,6 +18,22 @@ func holdsOf(l control.Locked) []policy.Hold {
 	return l.Holds
 }
 
+// stopping are the holds that stop an apply or dry run whatever the law says. A freeze lets through
+// what changes nothing on the machine: a dry run, and a change that only adopts. An open drift lets
+// a dry run through, and the one change that names it.
+func stopping(f *policy.Facts) []policy.Hold {
+	harmless := f.Call.DryRun || f.Change != nil && f.Change.Kind == control.KindAdopt
+	return slices.DeleteFunc(slices.Clone(f.Holds), func(h policy.Hold) bool {
+		switch h.Kind {
+		case policy.HoldFreeze:
+			return harmless
+		case policy.HoldDrift:
+			return f.Call.DryRun || h.ID != "" && f.Change != nil && f.Change.Kind != control.KindApply && f.Change.Drift == h.ID
+		}
+		return false
+	})
+}
+
 // evidenceFacts is the Evidence as a policy sees it.
 func evidenceFacts(e upstream.Evidence, m *control.Machine) *policy.Evidence {
 	return &policy.Evidence{
@@ -71,7 +87,9 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 	must(f.Evidence.Minor == facts.SupportedMinor, "BW-INVARIANT-009",
 		fmt.Sprintf("the machine runs Talos %s; applies are judged for %s", f.Evidence.Version, facts.SupportedMinor))
 	must(len(f.Config.Problems) == 0, "BW-INVARIANT-010", "the configuration is not one that can be read whole")
-	must(!slices.ContainsFunc(f.Holds, func(h policy.Hold) bool { return holdStops(h, f.Change) }), "BW-INVARIANT-011", "the machine's scope is held")
+	for _, h := range stopping(f) {
+		must(false, "BW-INVARIANT-011", fmt.Sprintf("the machine's scope is held (%s %s)", h.Kind, h.ID))
+	}
 	if f.Call.DryRun {
 		must(!f.Evidence.Staged, "BW-INVARIANT-012", "a dry run would disturb what is staged or on trial")
 		must(f.Call.Mode == "no-reboot" || f.Call.Mode == "auto", "BW-INVARIANT-013", "a dry run is of mode no-reboot or auto")
@@ -87,20 +105,6 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 		}
 	}
 	return d
-}
-
-// holdStops is whether a hold stops a change: an open drift does not stop the one that names it,
-// and a freeze does not stop an adoption, which sends nothing.
-func holdStops(h policy.Hold, c *policy.Change) bool {
-	switch {
-	case c == nil:
-		return true
-	case h.Kind == "drift":
-		return h.ID == "" || c.Drift != h.ID
-	case h.Kind == "freeze":
-		return c.Kind != control.KindAdopt
-	}
-	return true
 }
 
 // tooFew is the one refusal of an invariant that approvals cure, so it names the change.

@@ -34,6 +34,8 @@ func guardAdoption(r Request, v view, j Judgement) error {
 		return &GuardError{Guard: "adopt_serial", Message: "the serial was not noted before the machine was read"}
 	case c == nil:
 		return fmt.Errorf("%w: change %s is not live any more", ErrMoved, j.Spend)
+	case l.Machine.Retired != nil:
+		return &GuardError{Guard: "adoptions_machine_not_retired", Message: "the machine is retired"}
 	case l.Drift == nil || c.Drift != l.Drift.ID:
 		return &GuardError{Guard: "adoptions_drift_open", Message: "the drift that the change names is not open"}
 	case c.Kind != KindAdopt || a.Digest != a.Base:

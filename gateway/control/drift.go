@@ -74,7 +74,7 @@ type Drift struct {
 
 // Hold is the open drift as a reason why its machine is held.
 func (d *Drift) Hold() policy.Hold {
-	return policy.Hold{Kind: "drift", ID: d.ID.String(), Since: d.Since, Scope: "machine"}
+	return policy.Hold{Kind: policy.HoldDrift, ID: d.ID.String(), Since: d.Since, Scope: "machine"}
 }
 
 // Staged is true when the machine was found with another configuration on its disk than the
@@ -137,7 +137,6 @@ const (
 	// entryStep is a step of a resource that changed no digest and that no attempt explains.
 	entryStep     = "drift.step"
 	entryBaseline = "drift.baseline"
-	entryLate     = "drift.late"
 )
 
 // close ends an open drift of a locked machine with its own entry, and moves the serial.

@@ -95,7 +95,8 @@ func (s *Store) SawPerson(ctx context.Context, who policy.Person, kind string, g
 // TimelineItem is one thing that happened to a machine.
 type TimelineItem struct {
 	At time.Time
-	// Kind is "observation", "change", "approval", "approval-revocation", "attempt" or "drift".
+	// Kind is "observation", "change", "approval", "approval-revocation", "attempt", "late-landing",
+	// "freeze", "unfreeze", "retirement" or "drift".
 	Kind   string
 	ID     uuid.UUID
 	Person policy.Person

@@ -34,7 +34,7 @@ func (s *Store) PinObserved(ctx context.Context, name string, o Observation, rep
 		if m.Pinned() && m.Identity != id && !repin {
 			return fmt.Errorf("pinning %q: %w: it is pinned to node id %s; another identity needs a re-pin", name, ErrConflict, m.NodeID)
 		}
-		held, err := heldAttempts(ctx, tx, m.ID)
+		held, err := holding(ctx, tx, m.ID)
 		if err != nil {
 			return err
 		}

@@ -26,8 +26,6 @@ var (
 	sqlMachineSightKeep string
 	//go:embed queries/attempts_landed.sql
 	sqlAttemptsLanded string
-	//go:embed queries/attempt_explains.sql
-	sqlAttemptExplains string
 	//go:embed queries/applied_copy.sql
 	sqlAppliedCopy string
 	//go:embed queries/applied_copy_has.sql

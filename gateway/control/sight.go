@@ -71,7 +71,7 @@ func (s *Store) Watch(ctx context.Context, machine uuid.UUID) (Watched, error) {
 		if err := scanMachine(tx.QueryRow(ctx, sqlMachine, machine), &w.Machine); err != nil {
 			return sqlError("reading machine "+machine.String(), err)
 		}
-		held, err := heldAttempts(ctx, tx, machine)
+		held, err := holding(ctx, tx, machine)
 		if err != nil {
 			return err
 		}
@@ -86,18 +86,6 @@ func (s *Store) Watch(ctx context.Context, machine uuid.UUID) (Watched, error) {
 		err = unavailable("reading what is known of a machine", err)
 	}
 	return w, err
-}
-
-func heldAttempts(ctx context.Context, tx pgx.Tx, machine uuid.UUID) ([]Attempt, error) {
-	rows, err := tx.Query(ctx, sqlHeldAttempts, machine, false)
-	if err != nil {
-		return nil, sqlError("reading what holds the machine", err)
-	}
-	held, err := pgx.CollectRows(rows, collectAttempt)
-	if err != nil {
-		return nil, sqlError("reading what holds the machine", err)
-	}
-	return held, nil
 }
 
 func lastSeen(ctx context.Context, tx pgx.Tx, machine uuid.UUID) (*Seen, error) {
@@ -144,7 +132,7 @@ func (s *Store) RecordSight(ctx context.Context, o Sight) (SightResult, error) {
 		}
 		j := judging{Store: s, tx: tx, st: st, o: &o}
 		result, err = j.judge(ctx)
-		return written{entry: j.entry}, err
+		return written{entry: j.entry, outcome: j.outcome}, err
 	})
 	return result, knownCommit(err)
 }
@@ -160,8 +148,8 @@ type judging struct {
 	drift *Drift
 	// landed is how many attempts had landed by now.
 	landed int64
-	// entry is what was written; zero when nothing was.
-	entry uuid.UUID
+	// entry is what was written, and outcome the outcome of an earlier entry; zero when nothing was.
+	entry, outcome uuid.UUID
 }
 
 func (j *judging) judge(ctx context.Context) (SightResult, error) {
@@ -205,7 +193,7 @@ func (j *judging) lock(ctx context.Context) error {
 	if err := scanMachine(j.tx.QueryRow(ctx, sqlMachineForUpdate, j.o.MachineID), &j.m); err != nil {
 		return sqlError("locking the machine", err)
 	}
-	held, err := heldAttempts(ctx, j.tx, j.m.ID)
+	held, err := holding(ctx, j.tx, j.m.ID)
 	if err != nil {
 		return err
 	}
@@ -214,6 +202,8 @@ func (j *judging) lock(ctx context.Context) error {
 		return fmt.Errorf("%w: machine %s is at serial %d, the sight is of %d", ErrMoved, j.m.Name, j.m.Serial, j.o.NotedSerial)
 	case len(held) > 0:
 		return fmt.Errorf("%w: attempt %s on %s is under way", ErrMoved, held[0].ID, j.m.Name)
+	case j.m.Retired != nil:
+		return fmt.Errorf("%w: %s", ErrRetired, j.m.Name)
 	case !j.m.Pinned() || j.m.Identity != j.o.Identity:
 		return &GuardError{Guard: "sights_expected_identity", Message: "the machine that was seen is not the one that is pinned"}
 	}

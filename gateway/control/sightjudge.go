@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -100,37 +99,14 @@ func (j *judging) observed(ctx context.Context) error {
 
 // late lets an attempt explain itself that a person had accounted for before it landed.
 func (j *judging) late(ctx context.Context) (bool, error) {
-	if j.o.Active != j.o.Persistent {
-		return false, nil
-	}
-	var attempt, decision uuid.UUID
-	err := j.tx.QueryRow(ctx, sqlAttemptExplains, j.m.ID, j.o.Active).Scan(&attempt, &decision)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
-	}
-	if err != nil {
-		return false, sqlError("looking for an attempt that explains it", err)
-	}
-	if err := j.append(ctx, entryLate, "attempt "+attempt.String()+" has landed after it was accounted for"); err != nil {
+	a, err := explaining(ctx, j.tx, j.m.ID, j.o.Active)
+	if err != nil || a == nil || !a.mayLandLate(j.st.Now) || !a.explains(&j.m, j.o.Active, j.o.Persistent) {
 		return false, err
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return false, fmt.Errorf("making an outcome id: %w", err)
-	}
-	_, err = audit.AppendOutcome(ctx, j.tx, audit.Outcome{
-		ID: id, Kind: audit.OutcomeLate, EntryID: decision, AttemptID: attempt, Instance: j.cfg.Instance,
-		Digest: j.o.Active, Persistent: j.o.Persistent, Message: "late landing of attempt " + attempt.String() + ", seen after it was accounted for",
-	})
-	if err != nil {
-		return false, sqlError("appending an outcome", err)
-	}
-	if err := takeAsApplied(ctx, j.tx, j.m.ID, j.o.Active, j.o.Persistent); err != nil {
+	if j.outcome, err = j.landLate(ctx, j.tx, a, j.st.Now, j.o.Active, j.o.Persistent, audit.Outcome{}); err != nil {
 		return false, err
 	}
-	if err := supersede(ctx, j.tx, j.m.ID, j.o.Active, j.o.Persistent, j.entry); err != nil {
-		return false, err
-	}
+	j.entry = a.EntryID
 	return true, j.note(ctx)
 }
 

@@ -262,6 +262,9 @@ begin
     if m.pinned_at is null or (m.node_id, m.talos_cluster_id, m.smbios) is distinct from (new.node_id, new.talos_cluster_id, new.smbios) then
         raise exception 'the machine is not pinned to the identity that was read' using errcode = 'BW018', constraint = 'adoptions_expected_identity';
     end if;
+    if exists (select from control.retirements r where r.machine_id = new.machine_id) then
+        raise exception 'the machine is retired' using errcode = 'BW018', constraint = 'adoptions_machine_not_retired';
+    end if;
     if exists (select from control.attempts a where a.machine_id = new.machine_id and a.state in ('open', 'unresolved')) then
         raise exception 'an apply may still land' using errcode = 'BW018', constraint = 'adoptions_nothing_under_way';
     end if;
