@@ -1490,7 +1490,7 @@ type TimelineItem struct {
 	// Person Somebody, across certificates and tokens. Both together are the person.
 	Person Person `json:"person"`
 
-	// State The state a change
+	// State The state a change, attempt or drift came to; empty for others.
 	State string `json:"state"`
 	Text  string `json:"text"`
 }
