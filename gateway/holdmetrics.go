@@ -10,13 +10,16 @@ import (
 type holdGauges struct{ frozen, unresolved, staged prometheus.Gauge }
 
 func newHoldGauges(reg prometheus.Registerer) holdGauges {
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-	}
 	g := holdGauges{
-		frozen:     gauge("bronzeward_machines_frozen", "Machines that somebody froze, in the whole installation."),
-		unresolved: gauge("bronzeward_attempts_unresolved", "Attempts that hold their machine because nobody knows what they did, in the whole installation."),
-		staged:     gauge("bronzeward_machines_staged", "Machines whose next reboot would bring another configuration, as last observed, in the whole installation."),
+		frozen: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "bronzeward_machines_frozen", Help: "Machines that somebody froze, in the whole installation.",
+		}),
+		unresolved: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "bronzeward_attempts_unresolved", Help: "Attempts that hold their machine because nobody knows what they did, in the whole installation.",
+		}),
+		staged: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "bronzeward_machines_staged", Help: "Machines whose next reboot would bring another configuration, as last observed, in the whole installation.",
+		}),
 	}
 	reg.MustRegister(g.frozen, g.unresolved, g.staged)
 	return g
