@@ -17,6 +17,7 @@ type Metrics struct {
 	waiting   prometheus.Gauge
 	drifts    prometheus.Gauge
 	watches   *prometheus.GaugeVec
+	holds     holdGauges
 }
 
 // NewMetrics makes the metrics and registers them; registering twice panics, which is
@@ -61,5 +62,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	reg.MustRegister(m.drifts, m.watches)
 	reg.MustRegister(m.calls, m.seconds, m.decisions, m.attempts, m.limited, m.headers, m.rounds, m.waiting)
+	m.holds = newHoldGauges(reg)
 	return m
 }
