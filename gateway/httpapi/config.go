@@ -28,6 +28,7 @@ type Config struct {
 	Certificates Certificates
 	Digests      Digests
 	DigestKeys   DigestKeys
+	Recoveries   Recoveries
 
 	// What people read.
 	Changes     ChangeStore
@@ -61,7 +62,7 @@ func (c *Config) Validate() error {
 		"Machines": c.Machines == nil, "History": c.History == nil, "Attempts": c.Attempts == nil, "Revocations": c.Revocations == nil,
 		"Notices": c.Notices == nil, "Certificates": c.Certificates == nil, "Digests": c.Digests == nil, "DigestKeys": c.DigestKeys == nil,
 		"Decisions": c.Decisions == nil, "Order": c.Order == nil, "Checkpoints": c.Checkpoints == nil, "Prover": c.Prover == nil,
-		"Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
+		"Ready": c.Ready == nil, "Recoveries": c.Recoveries == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("%s is not set", name))
