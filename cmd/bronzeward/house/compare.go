@@ -125,7 +125,6 @@ func keeps(ctx context.Context, db tree.DB, epoch uuid.UUID, a *vault.Anchor) (s
 	if err != nil || t == nil {
 		return false, 0, nil, err
 	}
-	kept = t.Size
 	if t.Size >= a.Size {
 		root, err := tree.RootAt(ctx, db, t.Tree, a.Size)
 		switch {
@@ -134,11 +133,11 @@ func keeps(ctx context.Context, db tree.DB, epoch uuid.UUID, a *vault.Anchor) (s
 		case err != nil && !errors.Is(err, tree.ErrMissing):
 			return false, 0, nil, err
 		}
-		// Where the two part is not known: the last checkpoint that is no larger than what is remembered was
-		// stored before that, so that what it covers is of both.
-		if kept, err = tree.SignedUnder(ctx, db, t.Tree, a.Size); err != nil {
-			return false, 0, nil, err
-		}
+	}
+	// Where the two part is not known: this book may have gone on since it was restored. The last checkpoint
+	// that covers no more than is remembered was stored before that, so that what it covers is of both.
+	if kept, err = tree.SignedUnder(ctx, db, t.Tree, a.Size); err != nil {
+		return false, 0, nil, err
 	}
 	until, err = tree.RecordedAt(ctx, db, t.Tree, kept-1)
 	return false, kept, until, err

@@ -124,7 +124,7 @@ func (c *comparing) permit(ctx context.Context, of tree.Tree, next tree.Checkpoi
 		return nil
 	}
 	remembered := vault.Head{Epoch: a.Epoch, Size: a.Size, Root: a.Root}
-	epoch, abandoned := next.Epoch.String(), false
+	epoch, abandoned := of.Epoch.String(), false
 	switch {
 	case a.Epoch == epoch && a.Latched != nil:
 		return fmt.Errorf("%s: %s", doing, a.Latched.Message)
@@ -133,6 +133,8 @@ func (c *comparing) permit(ctx context.Context, of tree.Tree, next tree.Checkpoi
 		return fmt.Errorf("%s: entering recovery was cut short; enter it once more", doing)
 	case a.Old != nil && a.Old.Epoch == epoch:
 		remembered, abandoned = *a.Old, true
+	case of.Epoch == c.store.Snapshot().Epoch:
+		return fmt.Errorf("%s: OpenBao remembers epoch %s, and not %s", doing, a.Epoch, epoch)
 	default:
 		return fmt.Errorf("%s: OpenBao remembers nothing of epoch %s: %w", doing, epoch, tree.ErrAbandoned)
 	}
