@@ -48,7 +48,7 @@ func inRecovery(s control.Standing, d policy.Decision) policy.Decision {
 // ".read" is among them.
 var openInDoubt = []string{
 	"decisions.own", "decisions.follow", "decisions.export",
-	ActRecoveryEnter, ActIdentitiesRevoke, ActCertificates, ActDigestsCompute,
+	ActRecoveryEnter, ActIdentitiesRevoke, ActMachinesFreeze, ActCertificates, ActDigestsCompute,
 }
 
 // actInDoubt denies an act while the database, or OpenBao, may be older than it was.

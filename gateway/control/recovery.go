@@ -44,32 +44,20 @@ func (s Standing) Doubtful() bool { return s.Stops() && s.State != RecoveryEnter
 
 // Hold is the recovery as a reason why every machine is closed.
 func (s Standing) Hold(epoch uuid.UUID) policy.Hold {
-	return policy.Hold{Kind: "recovery", ID: epoch.String(), Since: s.Since, Scope: "machine"}
+	return policy.Hold{Kind: policy.HoldRecovery, ID: epoch.String(), Since: s.Since, Scope: "machine"}
 }
 
-// standing reads the last three columns of stamp.sql and confirm.sql.
-type standing struct{ into *Standing }
-
-func (s standing) fields(state *string, since **time.Time) []any {
-	return []any{state, &s.into.Message, since}
-}
-
-func (s standing) set(state string, since *time.Time) {
-	s.into.State, s.into.Since = RecoveryState(state), time.Time{}
-	if since != nil {
-		s.into.Since = since.UTC()
-	}
-}
-
-// scanWithStanding scans fields, and then the columns of a Standing.
+// scanWithStanding scans fields, and then the last three columns of stamp.sql and confirm.sql.
 func scanWithStanding(row pgx.Row, into *Standing, fields ...any) error {
 	var state string
 	var since *time.Time
-	s := standing{into}
-	if err := row.Scan(append(fields, s.fields(&state, &since)...)...); err != nil {
+	if err := row.Scan(append(fields, &state, &into.Message, &since)...); err != nil {
 		return err
 	}
-	s.set(state, since)
+	into.State, into.Since = RecoveryState(state), time.Time{}
+	if since != nil {
+		into.Since = since.UTC()
+	}
 	return nil
 }
 

@@ -7,5 +7,5 @@ left join control.recovery_releases r on r.epoch = e.epoch and r.machine_id = m.
 left join lateral (
     select * from control.observations x where x.machine_id = m.id and x.began_at >= e.entered_at order by x.recorded_at desc limit 1
 ) o on true
-where m.created_at <= e.entered_at
+where m.created_at <= e.entered_at and not exists (select from control.retirements x where x.machine_id = m.id)
 order by m.name
