@@ -56,6 +56,11 @@ func (g *Gateway) keepOnce(ctx context.Context, tidy bool) error {
 		return err
 	}
 	g.metrics.waiting.Set(float64(waiting))
+	held, err := g.store.CountHolds(ctx)
+	if err != nil {
+		return err
+	}
+	g.metrics.holds.set(held)
 	if !tidy {
 		return nil
 	}

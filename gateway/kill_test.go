@@ -63,11 +63,17 @@ type process struct {
 // serve starts a gateway whose database is behind the proxy, and waits until it is ready.
 func (s *street) serve(t *testing.T, instance string) *process {
 	t.Helper()
+	return s.serveAt(t, instance, s.Endpoint)
+}
+
+// serveAt is serve for one that listens elsewhere, beside another.
+func (s *street) serveAt(t *testing.T, instance, endpoint string) *process {
+	t.Helper()
 	text := string(must(os.ReadFile(s.ConfigFile()))(t))
 	web := freeAddress(t)
 	for from, to := range map[string]string{
 		url.QueryEscape(s.Postgres.Host()): url.QueryEscape(s.proxy.Dir()), "instance: gateway-1": "instance: " + instance,
-		"http_listen: 127.0.0.1:0": "http_listen: " + web,
+		"http_listen: 127.0.0.1:0": "http_listen: " + web, "\nlisten: " + s.Endpoint: "\nlisten: " + endpoint,
 	} {
 		if !strings.Contains(text, from) {
 			t.Fatalf("the configuration has no %q", from)

@@ -15,6 +15,7 @@ type Metrics struct {
 	headers   *prometheus.CounterVec
 	rounds    prometheus.Histogram
 	waiting   prometheus.Gauge
+	holds     holdGauges
 }
 
 // NewMetrics makes the metrics and registers them; registering twice panics, which is
@@ -49,5 +50,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Name: "bronzeward_changes_waiting", Help: "Changes that wait for an approval, in the whole installation.",
 	})
 	reg.MustRegister(m.calls, m.seconds, m.decisions, m.attempts, m.limited, m.headers, m.rounds, m.waiting)
+	m.holds = newHoldGauges(reg)
 	return m
 }

@@ -76,8 +76,8 @@ func standingNow(s control.Standing) (state map[string]any, warnings []string) {
 
 // standingMetrics are 1 while the house stands so; every replica says the same within a second.
 func standingMetrics(now func() control.Standing) []prometheus.Collector {
-	gauge := func(name, help string, states ...control.RecoveryState) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+	gauge := func(o prometheus.GaugeOpts, states ...control.RecoveryState) prometheus.Collector {
+		return prometheus.NewGaugeFunc(o, func() float64 {
 			if slices.Contains(states, now().State) {
 				return 1
 			}
@@ -85,7 +85,9 @@ func standingMetrics(now func() control.Standing) []prometheus.Collector {
 		})
 	}
 	return []prometheus.Collector{
-		gauge("bronzeward_recovery_rolled_back", "1 while the database, or OpenBao, is found to be older than it was.", control.RecoveryRolledBack, control.RecoveryOlderOpenBao),
-		gauge("bronzeward_recovery_entered", "1 from entering a recovery to its end.", control.RecoveryEntered),
+		gauge(prometheus.GaugeOpts{
+			Name: "bronzeward_recovery_rolled_back", Help: "1 while the database, or OpenBao, is found to be older than it was.",
+		}, control.RecoveryRolledBack, control.RecoveryOlderOpenBao),
+		gauge(prometheus.GaugeOpts{Name: "bronzeward_recovery_entered", Help: "1 from entering a recovery to its end."}, control.RecoveryEntered),
 	}
 }

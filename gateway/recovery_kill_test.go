@@ -79,7 +79,7 @@ func TestAGatewayKilledWhileItEntersRecovery(t *testing.T) {
 			victim = s.serve(t, "heir")
 			out, err := enter().CombinedOutput()
 			if err != nil {
-				t.Fatalf("entering again: %v\n%s", err, out)
+				t.Fatalf("entering again: %v\n%s\nthe gateway:\n%s", err, out, victim.log)
 			}
 			if there := s.anchor(t); s.epoch(t) != pending || there["epoch"] != pending || there["pending"] != nil || there["recovering"] != true {
 				t.Errorf("epoch %s of pending %s, the anchor has %v", s.epoch(t), pending, there)

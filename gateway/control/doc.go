@@ -20,7 +20,7 @@
 // A change is never locked, and never moves, but under its machine's lock. So whoever holds a
 // machine sees its changes stand still, with their approvals: what moves a change or adds to
 // it takes machine and change first, whether it is a decision, an act, the end of an attempt,
-// an observation or the sweep of the clocks. The end of an attempt and the sweep take no
+// an observation or the sweep of the clocks. The end of an attempt, a late landing and the sweep take no
 // authority lock: they take nobody's authority away, and look at what is revoked under the
 // machine's lock; revoking an identity therefore locks what is being sent as well as what is
 // live.
@@ -62,6 +62,17 @@
 //	open ──▶ completed | rejected | not_sent          by its living owner only
 //	  └────▶ unresolved ──▶ completed                 by evidence that shows the digest
 //	                   └──▶ accounted | failed        by a person, after the settle floor
+//
+// What was accounted for may still be seen to have landed. The state stays, because it is what a
+// person judged; the landing is an outcome and a row of its own, once, and what the machine is
+// known to hold follows.
+//
+// # What people close
+//
+// A freeze and a retirement are set under the exclusive side of the authority lock, and are read
+// with the machine's row. Each is a hold of every decision about its machine, refuses an attempt in
+// guard and, by trigger, as a row. An unresolved attempt of a retired machine stays so for good,
+// because nobody can look any more; it holds nobody else up.
 //
 // # States of a change
 //

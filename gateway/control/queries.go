@@ -115,6 +115,8 @@ var (
 	sqlFreezeLift string
 	//go:embed queries/freezes.sql
 	sqlFreezes string
+	//go:embed queries/holds_count.sql
+	sqlHoldsCount string
 	//go:embed queries/attempts_judged.sql
 	sqlAttemptsJudged string
 	//go:embed queries/late_landing_add.sql

@@ -41,7 +41,7 @@ func TestWhatIsPutIntoTheAnchor(t *testing.T) {
 		}, vault.Anchor{Epoch: epoch.String(), Size: 7, Root: "aa", AuthorityVersion: 5, Revocations: 3}},
 		"a start": {func(a anchors) error {
 			return raiseAnchor(t.Context(), a, &control.Snapshot{Epoch: epoch, AuthorityVersion: 4})
-		}, vault.Anchor{Epoch: epoch.String(), Size: 7, Root: "aa", AuthorityVersion: 4}},
+		}, vault.Anchor{Installation: uuid.Nil.String(), Epoch: epoch.String(), Size: 7, Root: "aa", AuthorityVersion: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &memory{held: there}
