@@ -98,6 +98,9 @@ func (c *call) refusedEarly(t *target) (bool, error) {
 	snap := c.g.laws.current(c.ctx, c.g)
 	early := c.g.laws.judge(c.ctx, c.g, snap, c.facts(t, snap, phase))
 	if early.Allow {
+		if snap.Standing.Stops() {
+			return true, c.denyAbout(t, inRecovery(snap.Standing, policy.Decision{Revision: early.Revision, OPA: early.OPA}))
+		}
 		return false, nil
 	}
 	v, err := c.decide(c.ctx, t, phase)
@@ -187,7 +190,7 @@ func (c *call) admit(t *target, l *look, ready prepared) (control.Admission, jud
 		if moved || c.unprepared(ready, w) {
 			return control.Judgement{Retry: true}
 		}
-		d := c.mayAct(locked, w.match, inFlight(locked, retell(w.decision, w.overtaken)))
+		d := inRecovery(locked.Standing, c.mayAct(locked, w.match, inFlight(locked, retell(w.decision, w.overtaken))))
 		e, err := withFacts(c.entry(now, d), f)
 		if err != nil {
 			d = policy.Deny("BW-BOOK-002", "the facts of this call cannot be written down", "")

@@ -205,6 +205,7 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "bronzeward_open_calls", Help: "Calls that are open now.",
 	}, func() float64 { return float64(g.sessions.count()) }))
+	cfg.Registry.MustRegister(standingMetrics(func() control.Standing { return g.store.Snapshot().Standing })...)
 	return g, nil
 }
 

@@ -55,6 +55,7 @@ func newStreet(t *testing.T, workers, quorum int) *street {
 // process is one gateway as a process of its own.
 type process struct {
 	cmd  *exec.Cmd
+	web  string // its HTTP address
 	log  *lockedBuffer
 	done chan struct{}
 }
@@ -82,7 +83,7 @@ func (s *street) serveAt(t *testing.T, instance, endpoint string) *process {
 	// The files it names are relative to it, so it stands beside the world's own.
 	path := s.Path("config-" + instance + "-proxied.yaml")
 	ok(t, os.WriteFile(path, []byte(text), 0o600))
-	p := &process{log: &lockedBuffer{}, done: make(chan struct{})}
+	p := &process{web: web, log: &lockedBuffer{}, done: make(chan struct{})}
 	p.cmd = exec.Command(s.Binary, "serve", "--development", "--config", path)
 	p.cmd.Env = world.Environment()
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log

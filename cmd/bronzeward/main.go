@@ -19,6 +19,7 @@ import (
 	"bronzeward/cmd/bronzeward/machines"
 	"bronzeward/cmd/bronzeward/people"
 	"bronzeward/cmd/bronzeward/program"
+	"bronzeward/cmd/bronzeward/recovery"
 )
 
 // commands is the command tree.
@@ -49,6 +50,8 @@ type commands struct {
 	OpenBao bao.Commands    `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
 
 	DigestKeys changes.DigestKeys `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
+
+	Recovery recovery.Commands `cmd:"" group:"house" help:"Bring the house back after a restore."`
 
 	Completion completionCmd `cmd:"" group:"other" help:"Print a shell completion script."`
 	Help       helpCmd       `cmd:"" group:"other" help:"Explain a command."`

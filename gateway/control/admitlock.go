@@ -30,7 +30,7 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 	b := &pgx.Batch{}
 	b.Queue(sqlLockShared)
 	b.Queue(sqlStamp, r.Caller.Issuer, r.Caller.Subject).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
+		return scanWithStanding(row, &st.Standing, &st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
 	})
 	b.Queue(sqlMachineForUpdate, r.MachineID).QueryRow(func(row pgx.Row) error {
 		return scanMachine(row, &v.locked.Machine)
@@ -76,6 +76,9 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 	}
 	v.sortChanges(live, approvals)
 	v.locked.Holds = v.locked.Machine.Holds()
+	if st.Standing.Stops() {
+		v.locked.Holds = append(v.locked.Holds, st.Standing.Hold(st.Epoch))
+	}
 	key := RequestKey(r.Digest, r.Caller, r.MachineID, r.Mode)
 	others := 0
 	for i := range v.held {
@@ -124,6 +127,9 @@ func guard(r Request, v view, j Judgement) error {
 	}
 	if err := busy(r, v); err != nil {
 		return err
+	}
+	if l.Standing.Stops() {
+		return &GuardError{Guard: "attempts_not_in_recovery", Message: "the house is in recovery"}
 	}
 	if j.Adopt != nil {
 		return guardAdoption(r, v, j)

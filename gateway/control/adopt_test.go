@@ -140,11 +140,12 @@ func TestAnAdoptionsRowRefuses(t *testing.T) {
 	}{
 		"too few approvals":         {"delete from control.approvals", "adoptions_approvals"},
 		"the requester was revoked": {"insert into control.identity_revocations (issuer, subject, reason, authority_version, entry_id) values ('https://id.test', 'anna', 'r', 1, gen_random_uuid())", "adoptions_nobody_revoked"},
-		"another epoch":             {"update control.installation set epoch = gen_random_uuid()", "adoptions_epoch_current"},
+		"another epoch":             {"alter table control.installation disable trigger installation_epoch; update control.installation set epoch = gen_random_uuid()", "adoptions_epoch_current"},
 		"another machine":           {"update control.machines set node_id = 'other'", "adoptions_expected_identity"},
 		"the change is not live":    {"update control.change_states set use_by = now() - interval '1 day'", "adoptions_change_live"},
 		"the drift is closed":       {"update control.drifts set state = 'returned', found_active = applied_active, found_persistent = applied_persistent, closed_at = now(), closed_entry_id = entry_id", "adoptions_drift_open"},
 		"it is for something else":  {"", "adoptions_change_binding"},
+		"the house is in recovery":  {"update control.recovery set mark = 'rolled-back', message = 'older', since = now()", "adoptions_not_in_recovery"},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +167,11 @@ func TestAnAdoptionsRowRefuses(t *testing.T) {
 				return err
 			}
 			wantGuard(t, sqlError("adopting", insert()), row.guard)
-			w.exec(t, "drop trigger adoptions_hold on control.adoptions")
+			trigger := "adoptions_hold"
+			if row.guard == "adoptions_not_in_recovery" {
+				trigger = row.guard
+			}
+			w.exec(t, "drop trigger "+trigger+" on control.adoptions")
 			if err := insert(); err != nil {
 				t.Fatalf("without the trigger: %v", err)
 			}

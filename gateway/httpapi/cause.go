@@ -31,15 +31,16 @@ type refusal interface {
 // text goes to the log and never to the client.
 func problemOf(err error) *problem {
 	var (
-		done    *problem
-		denied  denial
-		refused refusal
-		change  *control.ChangeError
-		unknown *control.CommitUnknownError
-		busy    *control.BusyError
-		flying  *control.InFlightError
-		guard   *control.GuardError
-		own     *control.RefusedError
+		done     *problem
+		denied   denial
+		refused  refusal
+		change   *control.ChangeError
+		unknown  *control.CommitUnknownError
+		busy     *control.BusyError
+		flying   *control.InFlightError
+		guard    *control.GuardError
+		own      *control.RefusedError
+		recovery *control.RecoveryError
 	)
 	switch {
 	case errors.As(err, &done):
@@ -50,6 +51,8 @@ func problemOf(err error) *problem {
 		return refusedProblem(refused, err)
 	case errors.As(err, &change):
 		return &problem{status: changeStatus(change.Code), code: change.Code, detail: change.Message, hint: change.Hint, cause: err}
+	case errors.As(err, &recovery):
+		return conflict(recovery.Code, recovery.Message, recovery.Hint)
 	case errors.As(err, &unknown):
 		return &problem{
 			status: http.StatusServiceUnavailable, code: "BW-BOOK-001", entry: audit.Receipt{ID: unknown.EntryID}, cause: err,

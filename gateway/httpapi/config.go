@@ -30,6 +30,7 @@ type Config struct {
 	Certificates Certificates
 	Digests      Digests
 	DigestKeys   DigestKeys
+	Recoveries   Recoveries
 
 	// What people read.
 	Changes     ChangeStore
@@ -65,7 +66,7 @@ func (c *Config) Validate() error {
 		"Notices": c.Notices == nil, "Certificates": c.Certificates == nil, "Digests": c.Digests == nil, "DigestKeys": c.DigestKeys == nil,
 		"Decisions": c.Decisions == nil, "Order": c.Order == nil, "Checkpoints": c.Checkpoints == nil, "Prover": c.Prover == nil,
 		"Settlements": c.Settlements == nil, "Drifts": c.Drifts == nil,
-		"Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
+		"Recoveries": c.Recoveries == nil, "Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("%s is not set", name))

@@ -136,6 +136,14 @@ type DigestKeys interface {
 	AddDigestKey(ctx context.Context, by identity.Actor, once *control.Once) (control.AddedDigestKey, error)
 }
 
+// Recoveries bring the house back after a restore.
+type Recoveries interface {
+	RecoveryStatus(ctx context.Context) (control.RecoveryStatus, error)
+	EnterRecovery(ctx context.Context, by identity.Actor, reason string, once *control.Once) (control.Recovery, error)
+	ReleaseMachine(ctx context.Context, by identity.Actor, name string, once *control.Once) (audit.Receipt, error)
+	ExitRecovery(ctx context.Context, by identity.Actor, settled bool, reason string, once *control.Once) (audit.Receipt, error)
+}
+
 // ChangeStore reads changes.
 type ChangeStore interface {
 	GetChange(ctx context.Context, id control.ChangeID) (control.Change, error)

@@ -361,6 +361,30 @@ func (e ProblemType) Valid() bool {
 	}
 }
 
+// Defines values for RecoveryState.
+const (
+	Entered      RecoveryState = "entered"
+	None         RecoveryState = "none"
+	OlderOpenbao RecoveryState = "older-openbao"
+	RolledBack   RecoveryState = "rolled-back"
+)
+
+// Valid indicates whether the value is a known member of the RecoveryState enum.
+func (e RecoveryState) Valid() bool {
+	switch e {
+	case Entered:
+		return true
+	case None:
+		return true
+	case OlderOpenbao:
+		return true
+	case RolledBack:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineItemKind.
 const (
 	TimelineItemKindApproval           TimelineItemKind = "approval"
@@ -998,6 +1022,50 @@ type DriftList struct {
 // was applied; returned, because the machine ran what was applied again. The last three are final.
 type DriftState string
 
+// EnteredRecovery defines model for EnteredRecovery.
+type EnteredRecovery struct {
+	// ApprovalsVoided Approvals of unspent changes that do not count any more.
+	ApprovalsVoided int64 `json:"approvals_voided"`
+
+	// By Somebody, across certificates and tokens. Both together are the person.
+	By Person `json:"by"`
+
+	// Cause `rolled-back`, the database is older than OpenBao remembers, or another; `older-openbao`, OpenBao is older than the database remembers; `entered`, a recovery is under way.
+	Cause RecoveryState `json:"cause"`
+
+	// ChangesEnded Live changes that ended.
+	ChangesEnded int64 `json:"changes_ended"`
+	DecisionID   UUID  `json:"decision_id"`
+
+	// EndedAt When it ended; null while it is under way.
+	EndedAt *time.Time `json:"ended_at"`
+
+	// EnteredAt When.
+	EnteredAt time.Time `json:"entered_at"`
+
+	// LostFrom From when on.
+	LostFrom *time.Time `json:"lost_from"`
+
+	// LostRevocations How many revoked people are lost.
+	LostRevocations int64 `json:"lost_revocations"`
+
+	// LostRows How many signed entries and outcomes are lost, at most.
+	LostRows int64 `json:"lost_rows"`
+
+	// LostUntil Until when.
+	LostUntil *time.Time `json:"lost_until"`
+	OldEpoch  UUID       `json:"old_epoch"`
+
+	// OldRoot Its root in hexadecimal digits; empty when there was none.
+	OldRoot string `json:"old_root"`
+
+	// OldSize Size of the last head of the old tree that OpenBao remembers.
+	OldSize int64 `json:"old_size"`
+
+	// Reason Why.
+	Reason string `json:"reason"`
+}
+
 // Finding What a rule says.
 type Finding struct {
 	Code    string `json:"code"`
@@ -1030,6 +1098,18 @@ type Health struct {
 
 // HealthStatus defines model for Health.Status.
 type HealthStatus string
+
+// HeldMachine defines model for HeldMachine.
+type HeldMachine struct {
+	Cluster string `json:"cluster"`
+
+	// Matches What was observed is the machine it is pinned to.
+	Matches bool   `json:"matches"`
+	Name    string `json:"name"`
+
+	// ObservedAt When it was last observed since the recovery was entered.
+	ObservedAt *time.Time `json:"observed_at"`
+}
 
 // Hold Why a machine is closed.
 type Hold struct {
@@ -1317,6 +1397,15 @@ type NewPin struct {
 	Replace bool `json:"replace"`
 }
 
+// NewRecoveryEnding defines model for NewRecoveryEnding.
+type NewRecoveryEnding struct {
+	// Reason Why; it goes into the book.
+	Reason *Sentence `json:"reason,omitempty"`
+
+	// RevocationsSettled Says that lost revocations need not be made again; it needs a reason.
+	RevocationsSettled *bool `json:"revocations_settled,omitempty"`
+}
+
 // NewRetirement defines model for NewRetirement.
 type NewRetirement struct {
 	// Reason Why; it goes into the book.
@@ -1443,6 +1532,46 @@ type Readiness struct {
 type Reason struct {
 	// Reason Why; it goes into the book.
 	Reason Sentence `json:"reason"`
+}
+
+// RecoveryItem defines model for RecoveryItem.
+type RecoveryItem struct {
+	// Do What to do; empty when there is nothing.
+	Do string `json:"do"`
+
+	// Name One word.
+	Name string `json:"name"`
+
+	// Open It keeps the recovery from ending.
+	Open bool `json:"open"`
+
+	// Text How it stands.
+	Text string `json:"text"`
+}
+
+// RecoveryState `rolled-back`, the database is older than OpenBao remembers, or another; `older-openbao`, OpenBao is older than the database remembers; `entered`, a recovery is under way.
+type RecoveryState string
+
+// RecoveryStatus defines model for RecoveryStatus.
+type RecoveryStatus struct {
+	// Entered The recovery that the epoch began with; null when it began with the installation.
+	Entered *EnteredRecovery `json:"entered"`
+	Epoch   UUID             `json:"epoch"`
+
+	// HeldMachines Machines that are not released.
+	HeldMachines []HeldMachine `json:"held_machines"`
+
+	// Items What is to be done and known.
+	Items []RecoveryItem `json:"items"`
+
+	// Message What was found; empty otherwise.
+	Message string `json:"message"`
+
+	// Since When it was found.
+	Since *time.Time `json:"since"`
+
+	// State `rolled-back`, the database is older than OpenBao remembers, or another; `older-openbao`, OpenBao is older than the database remembers; `entered`, a recovery is under way.
+	State RecoveryState `json:"state"`
 }
 
 // Retirement defines model for Retirement.
@@ -1586,6 +1715,9 @@ type OneFreeze = Freeze
 
 // OneMachine One Talos node as the house knows it.
 type OneMachine = Machine
+
+// OneRecovery defines model for OneRecovery.
+type OneRecovery = RecoveryStatus
 
 // Refused RFC 9457. `type` is `about:blank` throughout, so `title` is the status in words; `code` says which problem it is.
 type Refused = Problem
@@ -1890,6 +2022,12 @@ type PinMachineParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ReleaseMachineParams defines parameters for ReleaseMachine.
+type ReleaseMachineParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // RetireMachineParams defines parameters for RetireMachine.
 type RetireMachineParams struct {
 	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
@@ -1918,6 +2056,18 @@ type ListNoticesParams struct {
 
 	// Limit How many items a page has at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// EnterRecoveryParams defines parameters for EnterRecovery.
+type EnterRecoveryParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ExitRecoveryParams defines parameters for ExitRecovery.
+type ExitRecoveryParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // RevokeApprovalJSONRequestBody defines body for RevokeApproval for application/json ContentType.
@@ -1977,11 +2127,20 @@ type ObserveMachineJSONRequestBody = Nothing
 // PinMachineJSONRequestBody defines body for PinMachine for application/json ContentType.
 type PinMachineJSONRequestBody = NewPin
 
+// ReleaseMachineJSONRequestBody defines body for ReleaseMachine for application/json ContentType.
+type ReleaseMachineJSONRequestBody = Nothing
+
 // RetireMachineJSONRequestBody defines body for RetireMachine for application/json ContentType.
 type RetireMachineJSONRequestBody = NewRetirement
 
 // UnfreezeMachineJSONRequestBody defines body for UnfreezeMachine for application/json ContentType.
 type UnfreezeMachineJSONRequestBody = NewFreeze
+
+// EnterRecoveryJSONRequestBody defines body for EnterRecovery for application/json ContentType.
+type EnterRecoveryJSONRequestBody = Reason
+
+// ExitRecoveryJSONRequestBody defines body for ExitRecovery for application/json ContentType.
+type ExitRecoveryJSONRequestBody = NewRecoveryEnding
 
 // Getter for additional properties for Proof. Returns the specified
 // element and whether it was found
@@ -2200,6 +2359,17 @@ type OneMachineJSONResponse struct {
 	Body Machine
 
 	Headers OneMachineResponseHeaders
+}
+
+type OneRecoveryResponseHeaders struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+type OneRecoveryJSONResponse struct {
+	Body RecoveryStatus
+
+	Headers OneRecoveryResponseHeaders
 }
 
 type RefusedResponseHeaders struct {
@@ -4745,6 +4915,65 @@ func (response PinMachinedefaultApplicationProblemPlusJSONResponse) VisitPinMach
 	return err
 }
 
+type ReleaseMachineRequestObject struct {
+	ID     MachineInPath `json:"id"`
+	Params ReleaseMachineParams
+	Body   *ReleaseMachineJSONRequestBody
+}
+
+type ReleaseMachineResponseObject interface {
+	VisitReleaseMachineResponse(w http.ResponseWriter) error
+}
+
+type ReleaseMachine200JSONResponse struct{ OneRecoveryJSONResponse }
+
+func (response ReleaseMachine200JSONResponse) VisitReleaseMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseMachinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ReleaseMachinedefaultApplicationProblemPlusJSONResponse) VisitReleaseMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RetireMachineRequestObject struct {
 	ID     MachineInPath `json:"id"`
 	Params RetireMachineParams
@@ -5106,6 +5335,178 @@ func (response Readyz503JSONResponse) VisitReadyzResponse(w http.ResponseWriter)
 	return err
 }
 
+type GetRecoveryRequestObject struct {
+}
+
+type GetRecoveryResponseObject interface {
+	VisitGetRecoveryResponse(w http.ResponseWriter) error
+}
+
+type GetRecovery200JSONResponse struct{ OneRecoveryJSONResponse }
+
+func (response GetRecovery200JSONResponse) VisitGetRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRecoverydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetRecoverydefaultApplicationProblemPlusJSONResponse) VisitGetRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnterRecoveryRequestObject struct {
+	Params EnterRecoveryParams
+	Body   *EnterRecoveryJSONRequestBody
+}
+
+type EnterRecoveryResponseObject interface {
+	VisitEnterRecoveryResponse(w http.ResponseWriter) error
+}
+
+type EnterRecovery200JSONResponse struct{ OneRecoveryJSONResponse }
+
+func (response EnterRecovery200JSONResponse) VisitEnterRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnterRecoverydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response EnterRecoverydefaultApplicationProblemPlusJSONResponse) VisitEnterRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExitRecoveryRequestObject struct {
+	Params ExitRecoveryParams
+	Body   *ExitRecoveryJSONRequestBody
+}
+
+type ExitRecoveryResponseObject interface {
+	VisitExitRecoveryResponse(w http.ResponseWriter) error
+}
+
+type ExitRecovery200JSONResponse struct{ OneRecoveryJSONResponse }
+
+func (response ExitRecovery200JSONResponse) VisitExitRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExitRecoverydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ExitRecoverydefaultApplicationProblemPlusJSONResponse) VisitExitRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type WhoamiRequestObject struct {
 }
 
@@ -5289,6 +5690,9 @@ type StrictServerInterface interface {
 	// PinMachine Fix a machine to the identity it shows now.
 	// (POST /machines/{id}/pins)
 	PinMachine(ctx context.Context, request PinMachineRequestObject) (PinMachineResponseObject, error)
+	// ReleaseMachine Release a machine that a recovery holds; it was observed since.
+	// (POST /machines/{id}/releases)
+	ReleaseMachine(ctx context.Context, request ReleaseMachineRequestObject) (ReleaseMachineResponseObject, error)
 	// RetireMachine Say that a machine never comes back. That is for good.
 	// (POST /machines/{id}/retirements)
 	RetireMachine(ctx context.Context, request RetireMachineRequestObject) (RetireMachineResponseObject, error)
@@ -5310,6 +5714,15 @@ type StrictServerInterface interface {
 	// Readyz Say whether this replica would decide a call, as of a second ago at most.
 	// (GET /readyz)
 	Readyz(ctx context.Context, request ReadyzRequestObject) (ReadyzResponseObject, error)
+	// GetRecovery Say whether the house is in recovery, and what is left to do.
+	// (GET /recovery)
+	GetRecovery(ctx context.Context, request GetRecoveryRequestObject) (GetRecoveryResponseObject, error)
+	// EnterRecovery Enter recovery.
+	// (POST /recovery)
+	EnterRecovery(ctx context.Context, request EnterRecoveryRequestObject) (EnterRecoveryResponseObject, error)
+	// ExitRecovery End the recovery, when nothing on its list is open.
+	// (POST /recovery/endings)
+	ExitRecovery(ctx context.Context, request ExitRecoveryRequestObject) (ExitRecoveryResponseObject, error)
 	// Whoami Say who the caller is, as proven.
 	// (GET /whoami)
 	Whoami(ctx context.Context, request WhoamiRequestObject) (WhoamiResponseObject, error)

@@ -557,6 +557,20 @@ type ClientInterface interface {
 	// Corresponds with POST /machines/{id}/pins (the `PinMachine` operationId).
 	PinMachine(ctx context.Context, id MachineInPath, params *PinMachineParams, body PinMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ReleaseMachineWithBody Release a machine that a recovery holds; it was observed since.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+	ReleaseMachineWithBody(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseMachine Release a machine that a recovery holds; it was observed since.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+	ReleaseMachine(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, body ReleaseMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RetireMachineWithBody Say that a machine never comes back. That is for good.
 	//
 	// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
@@ -603,6 +617,47 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /readyz (the `Readyz` operationId).
 	Readyz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRecovery Say whether the house is in recovery, and what is left to do.
+	//
+	// Corresponds with GET /recovery (the `GetRecovery` operationId).
+	GetRecovery(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EnterRecoveryWithBody Enter recovery.
+	//
+	// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+	// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+	// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+	EnterRecoveryWithBody(ctx context.Context, params *EnterRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EnterRecovery Enter recovery.
+	//
+	// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+	// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+	// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+	EnterRecovery(ctx context.Context, params *EnterRecoveryParams, body EnterRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExitRecoveryWithBody End the recovery, when nothing on its list is open.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+	ExitRecoveryWithBody(ctx context.Context, params *ExitRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExitRecovery End the recovery, when nothing on its list is open.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+	ExitRecovery(ctx context.Context, params *ExitRecoveryParams, body ExitRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// Whoami Say who the caller is, as proven.
 	//
@@ -1665,6 +1720,40 @@ func (c *Client) PinMachine(ctx context.Context, id MachineInPath, params *PinMa
 	return c.Client.Do(req)
 }
 
+// ReleaseMachineWithBody Release a machine that a recovery holds; it was observed since.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+func (c *Client) ReleaseMachineWithBody(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseMachineRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseMachine Release a machine that a recovery holds; it was observed since.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+func (c *Client) ReleaseMachine(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, body ReleaseMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseMachineRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RetireMachineWithBody Say that a machine never comes back. That is for good.
 //
 // No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
@@ -1772,6 +1861,97 @@ func (c *Client) ListNotices(ctx context.Context, params *ListNoticesParams, req
 // Corresponds with GET /readyz (the `Readyz` operationId).
 func (c *Client) Readyz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReadyzRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRecovery Say whether the house is in recovery, and what is left to do.
+//
+// Corresponds with GET /recovery (the `GetRecovery` operationId).
+func (c *Client) GetRecovery(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRecoveryRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EnterRecoveryWithBody Enter recovery.
+//
+// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+func (c *Client) EnterRecoveryWithBody(ctx context.Context, params *EnterRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnterRecoveryRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EnterRecovery Enter recovery.
+//
+// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+func (c *Client) EnterRecovery(ctx context.Context, params *EnterRecoveryParams, body EnterRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnterRecoveryRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExitRecoveryWithBody End the recovery, when nothing on its list is open.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+func (c *Client) ExitRecoveryWithBody(ctx context.Context, params *ExitRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExitRecoveryRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExitRecovery End the recovery, when nothing on its list is open.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+func (c *Client) ExitRecovery(ctx context.Context, params *ExitRecoveryParams, body ExitRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExitRecoveryRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4337,6 +4517,68 @@ func NewPinMachineRequestWithBody(server string, id MachineInPath, params *PinMa
 	return req, nil
 }
 
+// NewReleaseMachineRequest calls the generic ReleaseMachine builder with application/json body
+func NewReleaseMachineRequest(server string, id MachineInPath, params *ReleaseMachineParams, body ReleaseMachineJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReleaseMachineRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewReleaseMachineRequestWithBody constructs an http.Request for the ReleaseMachine method, with any body, and a specified content type
+func NewReleaseMachineRequestWithBody(server string, id MachineInPath, params *ReleaseMachineParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/machines/%s/releases", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewRetireMachineRequest calls the generic RetireMachine builder with application/json body
 func NewRetireMachineRequest(server string, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -4622,6 +4864,143 @@ func NewReadyzRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRecoveryRequest constructs an http.Request for the GetRecovery method
+func NewGetRecoveryRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/recovery")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEnterRecoveryRequest calls the generic EnterRecovery builder with application/json body
+func NewEnterRecoveryRequest(server string, params *EnterRecoveryParams, body EnterRecoveryJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEnterRecoveryRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewEnterRecoveryRequestWithBody constructs an http.Request for the EnterRecovery method, with any body, and a specified content type
+func NewEnterRecoveryRequestWithBody(server string, params *EnterRecoveryParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/recovery")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewExitRecoveryRequest calls the generic ExitRecovery builder with application/json body
+func NewExitRecoveryRequest(server string, params *ExitRecoveryParams, body ExitRecoveryJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewExitRecoveryRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewExitRecoveryRequestWithBody constructs an http.Request for the ExitRecovery method, with any body, and a specified content type
+func NewExitRecoveryRequestWithBody(server string, params *ExitRecoveryParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/recovery/endings")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -5203,6 +5582,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /machines/{id}/pins (the `PinMachine` operationId).
 	PinMachineWithResponse(ctx context.Context, id MachineInPath, params *PinMachineParams, body PinMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*PinMachineResponse, error)
 
+	// ReleaseMachineWithBodyWithResponse Release a machine that a recovery holds; it was observed since.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+	ReleaseMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseMachineResponse, error)
+
+	// ReleaseMachineWithResponse Release a machine that a recovery holds; it was observed since.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+	ReleaseMachineWithResponse(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, body ReleaseMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseMachineResponse, error)
+
 	// RetireMachineWithBodyWithResponse Say that a machine never comes back. That is for good.
 	//
 	// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
@@ -5255,6 +5648,49 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /readyz (the `Readyz` operationId).
 	ReadyzWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReadyzResponse, error)
+
+	// GetRecoveryWithResponse Say whether the house is in recovery, and what is left to do.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /recovery (the `GetRecovery` operationId).
+	GetRecoveryWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetRecoveryResponse, error)
+
+	// EnterRecoveryWithBodyWithResponse Enter recovery.
+	//
+	// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+	// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+	// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+	EnterRecoveryWithBodyWithResponse(ctx context.Context, params *EnterRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnterRecoveryResponse, error)
+
+	// EnterRecoveryWithResponse Enter recovery.
+	//
+	// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+	// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+	// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+	EnterRecoveryWithResponse(ctx context.Context, params *EnterRecoveryParams, body EnterRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*EnterRecoveryResponse, error)
+
+	// ExitRecoveryWithBodyWithResponse End the recovery, when nothing on its list is open.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+	ExitRecoveryWithBodyWithResponse(ctx context.Context, params *ExitRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExitRecoveryResponse, error)
+
+	// ExitRecoveryWithResponse End the recovery, when nothing on its list is open.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+	ExitRecoveryWithResponse(ctx context.Context, params *ExitRecoveryParams, body ExitRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*ExitRecoveryResponse, error)
 
 	// WhoamiWithResponse Say who the caller is, as proven.
 	//
@@ -7955,6 +8391,73 @@ func (r PinMachineResponse) ContentType() string {
 	return ""
 }
 
+// ReleaseMachineResponse200Headers the declared response headers of an HTTP 200 response for ReleaseMachine
+type ReleaseMachineResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// ReleaseMachineResponseDefaultHeaders the declared response headers of an HTTP default response for ReleaseMachine
+type ReleaseMachineResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ReleaseMachineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OneRecovery
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ReleaseMachineResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ReleaseMachineResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReleaseMachineResponse) GetJSON200() *OneRecovery {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReleaseMachineResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReleaseMachineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReleaseMachineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReleaseMachineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReleaseMachineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // RetireMachineResponse201Headers the declared response headers of an HTTP 201 response for RetireMachine
 type RetireMachineResponse201Headers struct {
 	BronzewardDecision  UUID
@@ -8277,6 +8780,207 @@ func (r ReadyzResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ReadyzResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetRecoveryResponse200Headers the declared response headers of an HTTP 200 response for GetRecovery
+type GetRecoveryResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// GetRecoveryResponseDefaultHeaders the declared response headers of an HTTP default response for GetRecovery
+type GetRecoveryResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type GetRecoveryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OneRecovery
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetRecoveryResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetRecoveryResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRecoveryResponse) GetJSON200() *OneRecovery {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRecoveryResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRecoveryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRecoveryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRecoveryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRecoveryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// EnterRecoveryResponse200Headers the declared response headers of an HTTP 200 response for EnterRecovery
+type EnterRecoveryResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// EnterRecoveryResponseDefaultHeaders the declared response headers of an HTTP default response for EnterRecovery
+type EnterRecoveryResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type EnterRecoveryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OneRecovery
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *EnterRecoveryResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *EnterRecoveryResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EnterRecoveryResponse) GetJSON200() *OneRecovery {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EnterRecoveryResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EnterRecoveryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EnterRecoveryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EnterRecoveryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EnterRecoveryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ExitRecoveryResponse200Headers the declared response headers of an HTTP 200 response for ExitRecovery
+type ExitRecoveryResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// ExitRecoveryResponseDefaultHeaders the declared response headers of an HTTP default response for ExitRecovery
+type ExitRecoveryResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ExitRecoveryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OneRecovery
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ExitRecoveryResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ExitRecoveryResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExitRecoveryResponse) GetJSON200() *OneRecovery {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExitRecoveryResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExitRecoveryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExitRecoveryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExitRecoveryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExitRecoveryResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9208,6 +9912,32 @@ func (c *ClientWithResponses) PinMachineWithResponse(ctx context.Context, id Mac
 	return ParsePinMachineResponse(rsp)
 }
 
+// ReleaseMachineWithBodyWithResponse Release a machine that a recovery holds; it was observed since.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+func (c *ClientWithResponses) ReleaseMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseMachineResponse, error) {
+	rsp, err := c.ReleaseMachineWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseMachineResponse(rsp)
+}
+
+// ReleaseMachineWithResponse Release a machine that a recovery holds; it was observed since.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+func (c *ClientWithResponses) ReleaseMachineWithResponse(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, body ReleaseMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseMachineResponse, error) {
+	rsp, err := c.ReleaseMachine(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseMachineResponse(rsp)
+}
+
 // RetireMachineWithBodyWithResponse Say that a machine never comes back. That is for good.
 //
 // No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
@@ -9301,6 +10031,79 @@ func (c *ClientWithResponses) ReadyzWithResponse(ctx context.Context, reqEditors
 		return nil, err
 	}
 	return ParseReadyzResponse(rsp)
+}
+
+// GetRecoveryWithResponse Say whether the house is in recovery, and what is left to do.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /recovery (the `GetRecovery` operationId).
+func (c *ClientWithResponses) GetRecoveryWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetRecoveryResponse, error) {
+	rsp, err := c.GetRecovery(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRecoveryResponse(rsp)
+}
+
+// EnterRecoveryWithBodyWithResponse Enter recovery.
+//
+// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+func (c *ClientWithResponses) EnterRecoveryWithBodyWithResponse(ctx context.Context, params *EnterRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnterRecoveryResponse, error) {
+	rsp, err := c.EnterRecoveryWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEnterRecoveryResponse(rsp)
+}
+
+// EnterRecoveryWithResponse Enter recovery.
+//
+// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+func (c *ClientWithResponses) EnterRecoveryWithResponse(ctx context.Context, params *EnterRecoveryParams, body EnterRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*EnterRecoveryResponse, error) {
+	rsp, err := c.EnterRecovery(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEnterRecoveryResponse(rsp)
+}
+
+// ExitRecoveryWithBodyWithResponse End the recovery, when nothing on its list is open.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+func (c *ClientWithResponses) ExitRecoveryWithBodyWithResponse(ctx context.Context, params *ExitRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExitRecoveryResponse, error) {
+	rsp, err := c.ExitRecoveryWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExitRecoveryResponse(rsp)
+}
+
+// ExitRecoveryWithResponse End the recovery, when nothing on its list is open.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+func (c *ClientWithResponses) ExitRecoveryWithResponse(ctx context.Context, params *ExitRecoveryParams, body ExitRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*ExitRecoveryResponse, error) {
+	rsp, err := c.ExitRecovery(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExitRecoveryResponse(rsp)
 }
 
 // WhoamiWithResponse Say who the caller is, as proven.
@@ -12874,6 +13677,97 @@ func ParsePinMachineResponse(rsp *http.Response) (*PinMachineResponse, error) {
 	return response, nil
 }
 
+// ParseReleaseMachineResponse parses an HTTP response from a ReleaseMachineWithResponse call
+func ParseReleaseMachineResponse(rsp *http.Response) (*ReleaseMachineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReleaseMachineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OneRecovery
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ReleaseMachineResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ReleaseMachineResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseRetireMachineResponse parses an HTTP response from a RetireMachineWithResponse call
 func ParseRetireMachineResponse(rsp *http.Response) (*RetireMachineResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -13272,6 +14166,279 @@ func ParseReadyzResponse(rsp *http.Response) (*ReadyzResponse, error) {
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetRecoveryResponse parses an HTTP response from a GetRecoveryWithResponse call
+func ParseGetRecoveryResponse(rsp *http.Response) (*GetRecoveryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRecoveryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OneRecovery
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetRecoveryResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers GetRecoveryResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseEnterRecoveryResponse parses an HTTP response from a EnterRecoveryWithResponse call
+func ParseEnterRecoveryResponse(rsp *http.Response) (*EnterRecoveryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EnterRecoveryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OneRecovery
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers EnterRecoveryResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers EnterRecoveryResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseExitRecoveryResponse parses an HTTP response from a ExitRecoveryWithResponse call
+func ParseExitRecoveryResponse(rsp *http.Response) (*ExitRecoveryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExitRecoveryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OneRecovery
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ExitRecoveryResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ExitRecoveryResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
