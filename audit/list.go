@@ -13,8 +13,8 @@ import (
 // follows the tree's order, with InOrder.
 //
 // A page costs the same however large the book is. What is asked first leads through an index; what is asked besides is
-// looked for in the next few thousand rows of that index and no further. So a page may be short, or empty, without being
-// the last one: the zero Cursor alone is the end.
+// looked for in the next few thousand rows of that index where the index holds it, in the next thousand rows of the book where
+// it does not, and no further. So a page may be short, or empty, without being the last one: the zero Cursor alone is the end.
 func (r *Reader) List(ctx context.Context, f Filter, p Page) ([]Row, Cursor, error) {
 	if err := checkList(f, p); err != nil {
 		return nil, Cursor{}, fmt.Errorf("listing entries: %w", err)
@@ -23,8 +23,12 @@ func (r *Reader) List(ctx context.Context, f Filter, p Page) ([]Row, Cursor, err
 	if limit == 0 {
 		limit = DefaultLimit
 	}
-	sql, args := listQuery(f, p, limit)
-	rows, err := r.pool.Query(ctx, sql, args...)
+	l := look(f, p, limit, r.depth)
+	if l.twoSteps {
+		return r.listPlaces(ctx, l, limit)
+	}
+	sql := l.statement(limit)
+	rows, err := r.pool.Query(ctx, sql, l.args...)
 	if err != nil {
 		return nil, Cursor{}, fmt.Errorf("listing entries: %w", cause(err))
 	}

@@ -23,10 +23,13 @@ var ErrNotFound = errors.New("no such entry")
 
 // Reader reads the book. The role of its pool is bronzeward_auditor or bronzeward_gateway, or a member. Its methods are
 // safe for concurrent use.
-type Reader struct{ pool *pgxpool.Pool }
+type Reader struct {
+	pool  *pgxpool.Pool
+	depth depth
+}
 
 // NewReader does no I/O.
-func NewReader(pool *pgxpool.Pool) *Reader { return &Reader{pool: pool} }
+func NewReader(pool *pgxpool.Pool) *Reader { return &Reader{pool: pool, depth: pageDepth} }
 
 // Row is one entry as the database has it.
 type Row struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // The statements insert one row or many; both return id, recorded_at and leaf. Of many rows, each at its own cost, one
@@ -149,34 +150,46 @@ func codesColumn(codes []string) *string {
 }
 
 // transpose makes the parameters of a statement for many rows: one array per column. All rows are of one kind, so that
-// a column's values are of one type.
+// a column's values are of one type. The arrays are of types that pgx encodes without reflection, which takes longer than
+// all else that a row costs here.
 func transpose(rows []statement) []any {
 	out := make([]any, len(rows[0].args))
 	for c := range out {
 		switch rows[0].args[c].(type) {
 		case uuid.UUID:
-			out[c] = array[uuid.UUID](rows, c)
+			out[c] = array(rows, c, func(u uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: u, Valid: true} })
 		case *uuid.UUID:
-			out[c] = array[*uuid.UUID](rows, c)
+			out[c] = array(rows, c, func(u *uuid.UUID) pgtype.UUID {
+				if u == nil {
+					return pgtype.UUID{}
+				}
+				return pgtype.UUID{Bytes: *u, Valid: true}
+			})
 		case string:
-			out[c] = array[string](rows, c)
+			out[c] = array(rows, c, func(s string) pgtype.Text { return pgtype.Text{String: s, Valid: true} })
 		case *string:
-			out[c] = array[*string](rows, c)
+			out[c] = array(rows, c, func(s *string) pgtype.Text {
+				if s == nil {
+					return pgtype.Text{}
+				}
+				return pgtype.Text{String: *s, Valid: true}
+			})
 		case bool:
-			out[c] = array[bool](rows, c)
+			out[c] = array(rows, c, func(b bool) pgtype.Bool { return pgtype.Bool{Bool: b, Valid: true} })
 		case int64:
-			out[c] = array[int64](rows, c)
+			out[c] = array(rows, c, func(n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: true} })
 		case []byte:
-			out[c] = array[[]byte](rows, c)
+			out[c] = array(rows, c, func(b []byte) []byte { return b })
 		}
 	}
 	return out
 }
 
-func array[T any](rows []statement, c int) []T {
-	list := make([]T, len(rows))
+func array[T, E any](rows []statement, c int, element func(T) E) pgtype.FlatArray[E] {
+	list := make(pgtype.FlatArray[E], len(rows))
 	for i, r := range rows {
-		list[i], _ = r.args[c].(T)
+		value, _ := r.args[c].(T)
+		list[i] = element(value)
 	}
 	return list
 }

@@ -46,6 +46,8 @@ const (
 	ActCertificates     = "certificates.issue"
 	ActDigestsCompute   = "digests.compute"
 	ActDigestKeysAdd    = "digest-keys.add"
+	ActDriftAdopt       = "drift.adopt"
+	ActDriftRevert      = "drift.revert"
 	ActMachinesRelease  = "machines.release"
 	ActRecoveryEnter    = "recovery.enter"
 	ActRecoveryExit     = "recovery.exit"

@@ -19,10 +19,19 @@ func holdsOf(l control.Locked) []policy.Hold {
 }
 
 // stopping are the holds that stop an apply or dry run whatever the law says. A freeze lets through
-// what changes nothing on the machine: a dry run, and a change that only adopts.
+// what changes nothing on the machine: a dry run, and a change that only adopts. An open drift lets
+// a dry run through, and the one change that names it.
 func stopping(f *policy.Facts) []policy.Hold {
-	harmless := f.Call.DryRun || f.Change != nil && f.Change.Kind == "adopt"
-	return slices.DeleteFunc(slices.Clone(f.Holds), func(h policy.Hold) bool { return harmless && h.Kind == policy.HoldFreeze })
+	harmless := f.Call.DryRun || f.Change != nil && f.Change.Kind == control.KindAdopt
+	return slices.DeleteFunc(slices.Clone(f.Holds), func(h policy.Hold) bool {
+		switch h.Kind {
+		case policy.HoldFreeze:
+			return harmless
+		case policy.HoldDrift:
+			return f.Call.DryRun || h.ID != "" && f.Change != nil && f.Change.Kind != control.KindApply && f.Change.Drift == h.ID
+		}
+		return false
+	})
 }
 
 // evidenceFacts is the Evidence as a policy sees it.
@@ -65,12 +74,13 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 		"the credential this call was opened with has ended")
 	must(f.Call.Targets == 1, "BW-INVARIANT-002", "an apply has exactly one machine")
 	must(f.Machine != nil && f.Machine.Pinned, "BW-INVARIANT-003", "the machine is not pinned to an identity")
-	must(f.Machine != nil && f.Machine.Role == "worker", "BW-INVARIANT-004", "only workers are applied to")
+	adopts := f.Change != nil && f.Change.Kind == control.KindAdopt // nothing is sent
+	must(adopts || f.Machine != nil && f.Machine.Role == "worker", "BW-INVARIANT-004", "only workers are applied to")
 	if f.Evidence == nil || f.Config == nil {
 		must(false, "BW-INVARIANT-005", "there is no evidence of what the machine runs")
 		return d
 	}
-	must(f.Evidence.Type == "worker", "BW-INVARIANT-006", fmt.Sprintf("the machine says it is a %s, not a worker", f.Evidence.Type))
+	must(adopts || f.Evidence.Type == "worker", "BW-INVARIANT-006", fmt.Sprintf("the machine says it is a %s, not a worker", f.Evidence.Type))
 	must(f.Evidence.IdentityMatches, "BW-INVARIANT-007", "the machine behind the address is not the one that was pinned")
 	must(f.Evidence.Stage == "running" || f.Evidence.Stage == "booting",
 		"BW-INVARIANT-008", fmt.Sprintf("the machine is in stage %q", f.Evidence.Stage))
@@ -88,7 +98,7 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 		must(f.Call.Size <= maxReadable, "BW-INVARIANT-018", fmt.Sprintf(
 			"the request has %d bytes; what has more than %d could not be read back from the machine", f.Call.Size, maxReadable))
 		// Where approvals are needed, their count below says it.
-		must(!f.Evidence.Staged || counting > 0 || d.Approvals.Required > 0, "BW-INVARIANT-015", "what is staged or on trial would be discarded, and no approval says so")
+		must(adopts || !f.Evidence.Staged || counting > 0 || d.Approvals.Required > 0, "BW-INVARIANT-015", "what is staged or on trial would be discarded, and no approval says so")
 		if counting < d.Approvals.Required {
 			d.Allow = false
 			d.Reasons = append(d.Reasons, tooFew(f, d.Approvals, counting))

@@ -67,6 +67,9 @@ func (g *Gateway) keepOnce(ctx context.Context, tidy bool) error {
 	if _, err := g.store.DropSealed(ctx, g.changes.KeepSealed); err != nil {
 		return err
 	}
+	if _, err := g.store.DropAppliedCopies(ctx, g.drift.KeepApplied); err != nil {
+		return err
+	}
 	_, err = g.store.DropKeys(ctx, keepKeys)
 	return err
 }

@@ -61,9 +61,9 @@ func (c *call) repeats(t *target, digest string) (bool, error) {
 }
 
 // refusedApply answers a written refusal. A proposal that was captured, or that is live
-// already, is none.
+// already, is none, and neither is an adoption that was carried out.
 func (c *call) refusedApply(entry audit.Receipt, j judged) error {
-	if j.decision.Allow && c.captures() {
+	if j.decision.Allow && (c.captures() || c.adopts()) {
 		return nil
 	}
 	if j.first != nil && j.first.State == control.StateOpen {

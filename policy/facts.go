@@ -190,9 +190,11 @@ type Collection struct {
 
 // Change is the proposed act a captured apply became.
 type Change struct {
-	ID        string     `json:"id"`
-	State     string     `json:"state"`
-	Kind      string     `json:"kind" jsonschema:"enum=apply,enum=revert,enum=adopt"`
+	ID    string `json:"id"`
+	State string `json:"state"`
+	Kind  string `json:"kind" jsonschema:"enum=apply,enum=revert,enum=adopt"`
+	// Drift names the open drift that a revert or adoption settles; empty for an apply.
+	Drift     string     `json:"drift"`
 	Requester Person     `json:"requester"`
 	Spender   Person     `json:"spender"`
 	Approvals []Approval `json:"approvals"`

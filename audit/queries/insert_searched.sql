@@ -21,13 +21,13 @@ with row as (
         caller_issuer, caller_subject, caller_kind, proof, client_address,
         machine_id, machine_name, cluster, digest, base_digest, persistent_digest,
         change_id, attempt_id, epoch, authority_version, policy_revision, codes, instance, count, record)
-    returning recorded_at, id, leaf, codes, case when audit.names_paths(record) then record end as changing
+    returning recorded_at, id, leaf, machine_name, caller_subject, codes, case when audit.names_paths(record) then record end as changing
 ), waiting as (
     insert into audit.unsequenced (recorded_at, id, source, leaf) select recorded_at, id, 'entry', leaf from row
 ), searched as (
-    insert into audit.terms (field, term, recorded_at, id)
-    select 'code', code, recorded_at, id from row, unnest(codes) as code where codes is not null
+    insert into audit.terms (field, term, recorded_at, id, machine_name, caller_subject)
+    select 'code', code, recorded_at, id, machine_name, caller_subject from row, unnest(codes) as code where codes is not null
     union
-    select 'path', path, recorded_at, id from row, audit.path_terms(changing) as path where changing is not null
+    select 'path', path, recorded_at, id, machine_name, caller_subject from row, audit.path_terms(changing) as path where changing is not null
 )
 select id, recorded_at, leaf from row

@@ -39,6 +39,7 @@ func Prove(ctx context.Context, db DB, entryID uuid.UUID) (Proof, error) {
 	p := Proof{V: ProofVersion, Checkpoints: []string{}, Outcomes: []Inclusion{}}
 	var checkpoints []Checkpoint
 	places := map[int32]int{} // tree: place in checkpoints
+	hashes := map[int32]*gatherer{}
 	for i, r := range records {
 		place, ok := places[r.tree]
 		if !ok {
@@ -53,14 +54,28 @@ func Prove(ctx context.Context, db DB, entryID uuid.UUID) (Proof, error) {
 			places[r.tree] = place
 			checkpoints = append(checkpoints, stored.Checkpoint)
 			p.Checkpoints = append(p.Checkpoints, string(stored.Note))
+			hashes[r.tree] = &gatherer{from: Hashes(ctx, db, r.tree)}
 		}
 		c := checkpoints[place]
 		if r.index >= c.Size {
 			return Proof{}, fmt.Errorf("proving entry %s: %w: %s has index %d, the last checkpoint covers %d leaves; try again in some seconds",
 				entryID, ErrNotSigned, which(i), r.index, c.Size)
 		}
+		// What the paths of all records take is read at once.
+		if _, err := tlog.ProveRecord(c.Size, r.index, hashes[r.tree]); err != nil && !errors.Is(err, errGathered) {
+			return Proof{}, fmt.Errorf("proving entry %s: %w", entryID, err)
+		}
+	}
+	for _, h := range hashes {
+		if err := h.read(); err != nil {
+			return Proof{}, fmt.Errorf("proving entry %s: %w", entryID, err)
+		}
+	}
+	for i, r := range records {
+		place := places[r.tree]
+		c := checkpoints[place]
 		in := Inclusion{Record: string(r.record), RecordedAt: r.recordedAt.Format(timeFormat), Leaf: r.leaf, Checkpoint: place, Index: r.index}
-		if in.Path, err = tlog.ProveRecord(c.Size, r.index, Hashes(ctx, db, r.tree)); err != nil {
+		if in.Path, err = tlog.ProveRecord(c.Size, r.index, hashes[r.tree]); err != nil {
 			return Proof{}, fmt.Errorf("proving entry %s: %w", entryID, err)
 		}
 		if _, err := in.open(checkpoints); err != nil {

@@ -98,8 +98,8 @@ func fillLarge(ctx context.Context, dsn string, rows int) error {
 			return fmt.Errorf("filling %s: %w", m.table, err)
 		}
 	}
-	if _, err := conn.Exec(ctx, `insert into audit.terms (field, term, recorded_at, id)
-		select 'code', code, recorded_at, id from audit.entries, unnest(codes) as code on conflict do nothing`); err != nil {
+	if _, err := conn.Exec(ctx, `insert into audit.terms (field, term, recorded_at, id, machine_name, caller_subject)
+		select 'code', code, recorded_at, id, machine_name, caller_subject from audit.entries, unnest(codes) as code on conflict do nothing`); err != nil {
 		return err
 	}
 	if err := f.sequence(ctx, rows); err != nil {

@@ -53,8 +53,12 @@ const (
 	sourceEntry, sourceOutcome = 'e', 'o'
 )
 
-// columnCodes is the place of the column codes of entries.
-var columnCodes = slices.IndexFunc(entries.columns, func(c column) bool { return c.name == "codes" })
+// Places of columns of entries.
+var columnCodes, columnMachine, columnCaller = entries.place("codes"), entries.place("machine_name"), entries.place("caller_subject")
+
+func (t *table) place(name string) int {
+	return slices.IndexFunc(t.columns, func(c column) bool { return c.name == name })
+}
 
 // badRecord is set in a difference when the record is not canonical.
 const badRecord = 1 << 31

@@ -165,9 +165,9 @@ func (r *rowReader) addTerms(record []byte, x *row) {
 	if r.terms == nil || x.differs&badRecord != 0 {
 		return
 	}
-	for _, t := range termsOf(record, r.values[columnCodes]) {
+	for _, t := range termsOf(record, r.values) {
 		var h hash
-		h, r.space = r.terms.hash([]byte(t.field), []byte(t.text), x.at, x.id, r.space)
+		h, r.space = r.terms.hash(t, x.at, x.id, r.space)
 		r.terms.given[r.chunk].add(h)
 	}
 }

@@ -36,15 +36,22 @@ func newTermSums(list []chunk) *termSums {
 	return s
 }
 
-// hash is one term's. space is the caller's. The parts have their own length each, or are last; field is ended by a NUL,
-// which no text of PostgreSQL has.
-func (s *termSums) hash(field, term []byte, at int64, id uuid.UUID, space []byte) (hash, []byte) {
+// hash is one term's. space is the caller's. The parts have their own length each, or are last; a text is ended by a NUL,
+// which no text of PostgreSQL has, and one that is there is begun by another byte.
+func (s *termSums) hash(t term, at int64, id uuid.UUID, space []byte) (hash, []byte) {
 	space = append(space[:0], s.key[:]...)
 	space = binary.BigEndian.AppendUint64(space, uint64(at))
 	space = append(space, id[:]...)
-	space = append(space, field...)
+	for _, m := range []maybe{t.machine, t.caller} {
+		if m.there {
+			space = append(space, 1)
+			space = append(space, m.text...)
+		}
+		space = append(space, 0)
+	}
+	space = append(space, t.field...)
 	space = append(space, 0)
-	space = append(space, term...)
+	space = append(space, t.text...)
 	return sha256.Sum256(space), space
 }
 

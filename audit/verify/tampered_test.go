@@ -230,12 +230,24 @@ var tampered = []struct {
 		[]string{`term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`, `term terms 1/{D20} [] {D20.id} path "BW-MODE-001"`},
 	},
 	{
+		"a term's machine changed", `update audit.terms set machine_name = 'worker-9' where id = '{D20.id}' and term = 'BW-MODE-001'`,
+		[]string{`term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`, `term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`},
+	},
+	{
+		"a term's caller taken away", `update audit.terms set caller_subject = null where id = '{D20.id}' and term = 'BW-MODE-001'`,
+		[]string{`term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`, `term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`},
+	},
+	{
+		"a term's caller made empty", `update audit.terms set caller_subject = '' where id = '{D20.id}' and term = 'BW-MODE-001'`,
+		[]string{`term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`, `term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`},
+	},
+	{
 		"a term given to another entry", `update audit.terms set (recorded_at, id) = (select recorded_at, id from audit.entries where id = '{P20.id}') where id = '{D20.id}' and term = 'BW-MODE-001'`,
 		[]string{`term terms 1/{D20} [] {D20.id} code "BW-MODE-001"`, `term terms 1/{P20} [] {P20.id} code "BW-MODE-001"`},
 	},
 	{
 		"a term that is too long to be one", `alter table audit.terms drop constraint terms_pk; insert into audit.terms select 'code', repeat('ä', 3000), recorded_at, id from audit.entries where id = '{P20.id}'`,
-		[]string{`term terms 1/{P20} [] {P20.id} code "` + strings.Repeat("ä", 1024) + `…[cut here]"`},
+		[]string{`term terms 1/{P20} [] {P20.id} code "` + strings.Repeat("ä", 768) + `…[cut here]"`},
 	},
 	{
 		"an entry deleted whose terms stayed", `delete from audit.entries where id = '{D400.id}'`,

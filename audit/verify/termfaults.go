@@ -39,7 +39,7 @@ func (t *termFaults) lookUpGiven(ctx context.Context) error {
 	for i, x := range list {
 		switch n := counts[i]; {
 		case n == 0:
-			x.fault = "the record of the entry gives this term and audit.terms has it not: a search for it misses the entry"
+			x.fault = "the record of the entry gives this term and audit.terms has it not, or with another machine or caller: a search for it misses the entry"
 		case n > 1:
 			x.fault = "audit.terms has this term more than once"
 		default:
@@ -65,7 +65,7 @@ func (t *termFaults) lookUpStored(ctx context.Context) error {
 		canonical := scan(record, entries.members, values)
 		var own []term
 		if canonical {
-			own = termsOf(record, values[columnCodes])
+			own = termsOf(record, values)
 		}
 		h, _ := rowLeaf(record, k.at, nil)
 		for _, i := range at[k] {
@@ -82,7 +82,7 @@ func (t *termFaults) lookUpStored(ctx context.Context) error {
 		if given[i] {
 			continue
 		}
-		x.fault = "audit.terms has this term and the record of the entry does not give it: a search for it finds the entry wrongly"
+		x.fault = "audit.terms has this term and the record of the entry does not give it, or with another machine or caller: a search for it finds the entry wrongly"
 		if !x.row {
 			x.fault = "audit.terms has a term of an entry that never was"
 		}
@@ -130,6 +130,7 @@ func (k *lookups) terms(ctx context.Context, list []termOf) (map[int]int, error)
 		return out, nil
 	}
 	var fields, texts []string
+	var machines, callers []*string
 	var ids []uuid.UUID
 	var times []time.Time
 	var places []int
@@ -138,10 +139,14 @@ func (k *lookups) terms(ctx context.Context, list []termOf) (map[int]int, error)
 			continue
 		}
 		fields, texts, ids = append(fields, x.field), append(texts, x.text), append(ids, x.id)
+		machines, callers = append(machines, x.machine.pointer()), append(callers, x.caller.pointer())
 		times, places = append(times, time.UnixMicro(x.at)), append(places, i)
 	}
-	rows, err := k.conn.Query(ctx, `select w.place, count(*)::int from unnest($1::int[], $2::text[], $3::text[], $4::timestamptz[], $5::uuid[]) as w(place, field, term, at, id)
-		join audit.terms t on t.field = w.field and t.term = w.term and t.recorded_at = w.at and t.id = w.id group by 1`, places, fields, texts, times, ids)
+	rows, err := k.conn.Query(ctx, `select w.place, count(*)::int from unnest($1::int[], $2::text[], $3::text[], $4::timestamptz[], $5::uuid[], $6::text[], $7::text[])
+			as w(place, field, term, at, id, machine, caller)
+		join audit.terms t on t.field = w.field and t.term = w.term and t.recorded_at = w.at and t.id = w.id
+			and t.machine_name is not distinct from w.machine and t.caller_subject is not distinct from w.caller
+		group by 1`, places, fields, texts, times, ids, machines, callers)
 	if err != nil {
 		return nil, fmt.Errorf("looking terms up: %w", cause(err))
 	}

@@ -10,13 +10,47 @@ import (
 	"bronzeward/audit"
 )
 
-// term is one that audit.terms should hold of an entry. field is code or path.
-type term struct{ field, text string }
+// term is one that audit.terms should hold of an entry. field is code or path; machine and caller are the entry's.
+type term struct {
+	field, text     string
+	machine, caller maybe
+}
+
+// maybe is a text, or NULL: not there.
+type maybe struct {
+	text  string
+	there bool
+}
+
+// maybeOf is the column that projects a member of the record.
+func maybeOf(value member) maybe {
+	var s string
+	if value == nil || json.Unmarshal(value, &s) != nil || s == "" {
+		return maybe{}
+	}
+	return maybe{audit.Projected(s), true}
+}
+
+// columnText is a field as it came from the database, bounded.
+func columnText(field []byte) maybe {
+	if field == nil {
+		return maybe{}
+	}
+	return maybe{bounded(field), true}
+}
+
+// pointer is the parameter of a statement.
+func (m maybe) pointer() *string {
+	if !m.there {
+		return nil
+	}
+	return &m.text
+}
 
 const (
 	fieldCode, fieldPath = "code", "path"
 	// maxTerm is how many characters of a path are kept (audit.path_terms).
-	maxTerm = 512
+	maxTerm = 384
 )
 
 // namesPaths are the bytes that audit.names_paths looks for.
@@ -29,14 +63,15 @@ var step = func() *regexp.Regexp {
 	return re
 }()
 
-// termsOf are the terms that a record gives, each once, as queries/insert_searched.sql and audit.path_terms make them. codes
-// is the value of its member codes. Most records, those of allowed reads, give none, and cost a search for a few bytes.
+// termsOf are the terms that a record gives, each once, as queries/insert_searched.sql and audit.path_terms make them. values
+// are those of its members that have columns. Most records, those of allowed reads, give none, and cost a search for a few bytes.
 // The paths are texts, as every gateway writes them; of one that is not, PostgreSQL would make a term and this does not.
-func termsOf(record []byte, codes member) []term {
+func termsOf(record []byte, values []member) []term {
+	codes := values[columnCodes]
 	if codes == nil && !bytes.Contains(record, namesPaths) {
 		return nil
 	}
-	set := termSet{seen: map[term]bool{}}
+	set := termSet{seen: map[term]bool{}, machine: maybeOf(values[columnMachine]), caller: maybeOf(values[columnCaller])}
 	for _, c := range codeTerms(codes) {
 		set.add(fieldCode, c)
 	}
@@ -49,12 +84,13 @@ func termsOf(record []byte, codes member) []term {
 }
 
 type termSet struct {
-	seen map[term]bool
-	list []term
+	machine, caller maybe
+	seen            map[term]bool
+	list            []term
 }
 
 func (s *termSet) add(field, text string) {
-	if t := (term{field, text}); !s.seen[t] {
+	if t := (term{field, text, s.machine, s.caller}); !s.seen[t] {
 		s.seen[t] = true
 		s.list = append(s.list, t)
 	}
@@ -99,39 +135,4 @@ func codeTerms(codes member) []string {
 		return nil
 	}
 	return strings.Split(joined, "\x1f")
-}
-
-// changedPaths are the path and the field of each of facts.config.changes; nothing if a record holds none or is no JSON.
-// Of a member that is there twice, jsonb has the last.
-func changedPaths(record []byte) []string {
-	value := json.RawMessage(record)
-	for _, name := range []string{"facts", "config", "changes"} {
-		var object map[string]json.RawMessage
-		if json.Unmarshal(value, &object) != nil {
-			return nil
-		}
-		value = object[name]
-	}
-	var changes []json.RawMessage
-	if json.Unmarshal(value, &changes) != nil {
-		return nil
-	}
-	var out []string
-	for _, c := range changes {
-		var change map[string]json.RawMessage
-		if json.Unmarshal(c, &change) != nil {
-			continue
-		}
-		for _, name := range []string{"path", "field"} {
-			var text string
-			if json.Unmarshal(change[name], &text) != nil || text == "" {
-				continue
-			}
-			if strings.IndexByte(text, 0) >= 0 { // jsonb refuses the record
-				return nil
-			}
-			out = append(out, text)
-		}
-	}
-	return out
 }

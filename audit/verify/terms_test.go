@@ -63,6 +63,7 @@ func TestTermsAreThoseOfTheDatabase(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := sample(0)
 		e.ID, e.Codes = uuid.New(), rapid.SliceOfN(texts(), 0, 4).Draw(t, "codes")
+		e.MachineName, e.Caller.Subject = texts().Draw(t, "machine"), texts().Draw(t, "caller")
 		changes := []any{}
 		for range rapid.IntRange(0, 4).Draw(t, "changes") {
 			change := map[string]any{}
@@ -96,26 +97,31 @@ func TestTermsAreThoseOfTheDatabase(t *testing.T) {
 		if err := tx.QueryRow(ctx, "select record from audit.entries where id = $1", e.ID).Scan(&record); err != nil {
 			t.Fatal(err)
 		}
-		rows, err := tx.Query(ctx, "select field, term from audit.terms where id = $1", e.ID)
+		values := make([]member, len(entries.columns))
+		if !scan(record, entries.members, values) {
+			t.Fatalf("the record is not canonical: %s", record)
+		}
+		rows, err := tx.Query(ctx, "select field, term, machine_name is not distinct from $2 and caller_subject is not distinct from $3 from audit.terms where id = $1",
+			e.ID, maybeOf(values[columnMachine]).pointer(), maybeOf(values[columnCaller]).pointer())
 		if err != nil {
 			t.Fatal(err)
 		}
 		want, got := []string{}, []string{}
 		for rows.Next() {
 			var x term
-			if err := rows.Scan(&x.field, &x.text); err != nil {
+			var same bool
+			if err := rows.Scan(&x.field, &x.text, &same); err != nil {
 				t.Fatal(err)
+			}
+			if !same {
+				t.Errorf("%s %q has not the entry's machine and caller", x.field, x.text)
 			}
 			want = append(want, fmt.Sprintf("%s %q", x.field, x.text))
 		}
 		if rows.Err() != nil {
 			t.Fatal(rows.Err())
 		}
-		values := make([]member, len(entries.columns))
-		if !scan(record, entries.members, values) {
-			t.Fatalf("the record is not canonical: %s", record)
-		}
-		for _, x := range termsOf(record, values[columnCodes]) {
+		for _, x := range termsOf(record, values) {
 			got = append(got, fmt.Sprintf("%s %q", x.field, x.text))
 		}
 		slices.Sort(want)
@@ -133,7 +139,7 @@ func TestASumIsOfAMultiset(t *testing.T) {
 		a, b := draw.Draw(t, "one"), draw.Draw(t, "other")
 		sumOf := func(list []int) (total sum) {
 			for _, n := range list {
-				h, _ := s.hash([]byte("code"), []byte{byte(n)}, int64(n), uuid.UUID{}, nil)
+				h, _ := s.hash(term{field: "code", text: string(rune(n))}, int64(n), uuid.UUID{}, nil)
 				total.add(h)
 			}
 			return total

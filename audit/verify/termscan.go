@@ -12,28 +12,28 @@ import (
 // read sums audit.terms. The table is read as it lies: its index is in the order of terms, and would be read at random.
 func (s *termSums) read(ctx context.Context, conn *pgx.Conn) error {
 	var space []byte
-	return s.each(ctx, conn, func(chunk int, field, text []byte, at int64, id uuid.UUID) error {
+	return s.each(ctx, conn, func(chunk int, t term, at int64, id uuid.UUID) error {
 		var h hash
-		h, space = s.hash(field, text, at, id, space)
+		h, space = s.hash(t, at, id, space)
 		s.stored[chunk].add(h)
 		return nil
 	})
 }
 
-// each gives the rows of audit.terms that lie in a chunk. field and text are valid during the call.
-func (s *termSums) each(ctx context.Context, conn *pgx.Conn, call func(chunk int, field, text []byte, at int64, id uuid.UUID) error) error {
+// each gives the rows of audit.terms that lie in a chunk.
+func (s *termSums) each(ctx context.Context, conn *pgx.Conn, call func(chunk int, t term, at int64, id uuid.UUID) error) error {
 	if _, err := conn.Exec(ctx, "set local enable_seqscan = on"); err != nil {
 		return fmt.Errorf("reading terms: %w", cause(err))
 	}
 	all := chunk{from: s.chunks[0].from, to: s.chunks[len(s.chunks)-1].to}
-	err := copyOut(ctx, conn, "select field, term, recorded_at, id from audit.terms"+all.where(), 4, func(fields [][]byte) error {
+	err := copyOut(ctx, conn, "select field, term, recorded_at, id, machine_name, caller_subject from audit.terms"+all.where(), 6, func(fields [][]byte) error {
 		at, ok := micros(fields[2])
 		id, is := uuidOf(fields[3])
 		if !ok || !is || fields[0] == nil || fields[1] == nil {
 			return errCopy
 		}
 		if chunk, in := s.chunkOf(at); in {
-			return call(chunk, fields[0], fields[1], at, id)
+			return call(chunk, term{bounded(fields[0]), bounded(fields[1]), columnText(fields[4]), columnText(fields[5])}, at, id)
 		}
 		return nil
 	})
@@ -65,7 +65,7 @@ func (s *termSums) localise(ctx context.Context, conn *pgx.Conn, look *lookups, 
 			if err != nil || x.differs&badRecord != 0 {
 				return err
 			}
-			for _, w := range termsOf(fields[columnRecord], r.values[columnCodes]) {
+			for _, w := range termsOf(fields[columnRecord], r.values) {
 				t.given = append(t.given, termOf{key: key{x.at, x.id}, term: w, hash: x.hash, row: true})
 			}
 			if len(t.given) >= lookBatch {
@@ -80,11 +80,11 @@ func (s *termSums) localise(ctx context.Context, conn *pgx.Conn, look *lookups, 
 	if err := t.lookUpGiven(ctx); err != nil {
 		return err
 	}
-	err := s.each(ctx, conn, func(chunk int, field, text []byte, at int64, id uuid.UUID) error {
+	err := s.each(ctx, conn, func(chunk int, x term, at int64, id uuid.UUID) error {
 		if !bad[chunk] {
 			return nil
 		}
-		t.stored = append(t.stored, termOf{key: key{at, id}, term: term{bounded(field), bounded(text)}})
+		t.stored = append(t.stored, termOf{key: key{at, id}, term: x})
 		if len(t.stored) >= lookBatch {
 			return t.lookUpStored(ctx)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -52,9 +53,12 @@ func benchFull(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := postgres.Start(ctx, postgres.Config{Dir: *dir, Progress: os.Stderr, Settings: map[string]string{
-		"shared_buffers": "2GB", "max_wal_size": "8GB", "work_mem": "16MB", "maintenance_work_mem": "256MB",
-	}})
+	settings := map[string]string{"shared_buffers": "2GB", "max_wal_size": "8GB", "work_mem": "16MB", "maintenance_work_mem": "256MB"}
+	if *fill {
+		// Nothing is measured yet, and what an outage of the machine damages is filled again.
+		maps.Copy(settings, map[string]string{"fsync": "off", "full_page_writes": "off", "max_wal_size": "16GB", "checkpoint_timeout": "30min"})
+	}
+	server, err := postgres.Start(ctx, postgres.Config{Dir: *dir, Progress: os.Stderr, Settings: settings})
 	if err != nil {
 		return err
 	}
@@ -207,7 +211,7 @@ func (h *fullHouse) sequence(ctx context.Context) error {
 	go func() { done <- q.Run(running) }()
 	defer func() { stop(); <-done }()
 	const rest = `select (select count(*) from (select from audit.unsequenced limit 1) w)
-		+ (select coalesce(max(index) + 1, 0) from audit.leaves) - (select coalesce(max(size), 0) from audit.checkpoints)`
+		+ coalesce((select index + 1 from audit.leaves where tree = 1 order by index desc limit 1), 0) - (select coalesce(max(size), 0) from audit.checkpoints)`
 	for {
 		var n int64
 		if err := h.pool.QueryRow(ctx, rest).Scan(&n); err != nil || n == 0 {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,10 +39,11 @@ type process struct {
 
 const (
 	fullCallers = 64
-	fullInserts = 20_000
-	fullRounds  = 5 // of writing, in turns
+	fullWarming = 160_000 // entries written before any are counted: a gateway that has run has its indexes' pages in memory
+	fullInserts = 160_000
+	fullRounds  = 8 // of writing, in turns
 	fullWaiting = 200_000
-	fullPages   = 100
+	fullPages   = 300
 	fullProofs  = 300
 )
 
@@ -58,17 +58,26 @@ func fullFilters(r *rand.Rand) map[string]func() audit.Filter {
 		"person":             func() audit.Filter { return audit.Filter{Subject: person()} },
 		"a rare person":      func() audit.Filter { return audit.Filter{Subject: fullbook.Person(fullbook.People - 1 - r.IntN(20))} },
 		"machine and person": func() audit.Filter { return audit.Filter{Machine: machine(), Subject: person()} },
-		"code, frequent":     func() audit.Filter { return audit.Filter{Code: "BW-METHODS-003"} },
-		"code, rare":         func() audit.Filter { return audit.Filter{Code: "BW-CONFIG-011"} },
-		"machine and code":   func() audit.Filter { return audit.Filter{Machine: machine(), Code: "BW-CONFIG-004"} },
-		"changed path":       func() audit.Filter { return audit.Filter{Path: "machine.kubelet"} },
-		"machine and path":   func() audit.Filter { return audit.Filter{Machine: machine(), Path: "machine.sysctls"} },
-		"verdict refuse":     func() audit.Filter { return audit.Filter{Verdict: audit.Refused} },
-		"machine, denied":    func() audit.Filter { return audit.Filter{Machine: machine(), Verdict: audit.Denied} },
-		"kind http":          func() audit.Filter { return audit.Filter{Kind: audit.KindHTTP} },
-		"class apply":        func() audit.Filter { return audit.Filter{Class: "apply"} },
-		"method":             func() audit.Filter { return audit.Filter{Method: "/machine.MachineService/Netstat"} },
-		"cluster, since":     func() audit.Filter { return audit.Filter{Cluster: "cluster-3", Since: since()} },
+		"machine and method": func() audit.Filter {
+			return audit.Filter{Machine: machine(), Method: "/machine.MachineService/Netstat"}
+		},
+		"person and method": func() audit.Filter { return audit.Filter{Subject: person(), Method: "/machine.MachineService/Netstat"} },
+		"person and code":   func() audit.Filter { return audit.Filter{Subject: person(), Code: "BW-CONFIG-004"} },
+		"person and path":   func() audit.Filter { return audit.Filter{Subject: person(), Path: "machine.sysctls"} },
+		"machine, person, code": func() audit.Filter {
+			return audit.Filter{Machine: machine(), Subject: person(), Code: "BW-METHODS-003"}
+		},
+		"code, frequent":   func() audit.Filter { return audit.Filter{Code: "BW-METHODS-003"} },
+		"code, rare":       func() audit.Filter { return audit.Filter{Code: "BW-CONFIG-011"} },
+		"machine and code": func() audit.Filter { return audit.Filter{Machine: machine(), Code: "BW-CONFIG-004"} },
+		"changed path":     func() audit.Filter { return audit.Filter{Path: "machine.kubelet"} },
+		"machine and path": func() audit.Filter { return audit.Filter{Machine: machine(), Path: "machine.sysctls"} },
+		"verdict refuse":   func() audit.Filter { return audit.Filter{Verdict: audit.Refused} },
+		"machine, denied":  func() audit.Filter { return audit.Filter{Machine: machine(), Verdict: audit.Denied} },
+		"kind http":        func() audit.Filter { return audit.Filter{Kind: audit.KindHTTP} },
+		"class apply":      func() audit.Filter { return audit.Filter{Class: "apply"} },
+		"method":           func() audit.Filter { return audit.Filter{Method: "/machine.MachineService/Netstat"} },
+		"cluster, since":   func() audit.Filter { return audit.Filter{Cluster: "cluster-3", Since: since()} },
 		"digest, not there": func() audit.Filter {
 			return audit.Filter{Digests: []string{"hmac-sha256:k1:" + strings.Repeat("e", 64)}}
 		},
@@ -83,11 +92,15 @@ func compareBooks(ctx context.Context, small, full *fullHouse) (string, error) {
 		h *fullHouse
 		s *fullStage
 	}{{small, a}, {full, b}}
-	for round := range fullRounds {
+	const perRound, warming = fullInserts / fullRounds, fullWarming / (fullInserts / fullRounds)
+	for round := range warming + fullRounds {
 		for _, one := range both {
-			took, all, err := fullbook.Insert(ctx, one.h.dsn("gateway"), uint64(3+round), fullCallers, fullInserts/fullRounds)
+			took, all, err := fullbook.Insert(ctx, one.h.dsn("gateway"), uint64(3+round), fullCallers, perRound)
 			if err != nil {
 				return "", fmt.Errorf("writing: %w", err)
+			}
+			if round < warming {
+				continue
 			}
 			one.s.insert, one.s.inserting = append(one.s.insert, took...), one.s.inserting+all
 		}
@@ -107,6 +120,10 @@ func (s *fullStage) measure(ctx context.Context, h *fullHouse) (err error) {
 		return fmt.Errorf("filling the queue: %w", err)
 	}
 	if s.sequenced, err = h.sequenced(ctx); err != nil {
+		return err
+	}
+	// What filling the queue left to be written is written first: no house fills it so fast.
+	if _, err := h.pool.Exec(ctx, "checkpoint"); err != nil {
 		return err
 	}
 	pool, err := audit.ReadPool(ctx, h.dsn("auditor"), "bench")
@@ -176,7 +193,7 @@ func (s *fullStage) findPages(ctx context.Context, book *audit.Reader) error {
 
 // someEntries are ids from all over the book.
 func (h *fullHouse) someEntries(ctx context.Context, n int) ([]uuid.UUID, error) {
-	rows, err := h.pool.Query(ctx, `select l.id from (select (random() * (select max(index) from audit.leaves))::bigint as index
+	rows, err := h.pool.Query(ctx, `select l.id from (select (random() * (select max(index) from audit.leaves where tree = 1))::bigint as index
 		from generate_series(1, $1 * 3)) r join audit.leaves l on l.tree = 1 and l.index = r.index where l.source = 'entry' limit $1`, n)
 	if err != nil {
 		return nil, err
@@ -191,14 +208,43 @@ func (h *fullHouse) command(ctx context.Context, args ...string) (process, error
 	var out bytes.Buffer
 	cmd.Stderr = &out // what it prints goes to the null device
 	began := time.Now()
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Start(); err != nil {
+		return process{}, fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+	}
+	ended, memory := make(chan struct{}), make(chan int64, 1)
+	go watchMemory(cmd.Process.Pid, ended, memory)
+	err := cmd.Wait()
+	p := process{took: time.Since(began)}
+	close(ended)
+	p.memory = <-memory
+	if err != nil {
 		return process{}, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, tailOf(out.String()))
 	}
-	p := process{took: time.Since(began)}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		p.memory = usage.Maxrss << 10
-	}
 	return p, nil
+}
+
+// watchMemory gives the most memory that a process had, in bytes, when ended is closed. What the system tells when a process
+// has ended counts what the process had that began it.
+func watchMemory(pid int, ended <-chan struct{}, most chan<- int64) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var kib int64
+	for {
+		if raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
+			if _, rest, ok := strings.Cut(string(raw), "VmHWM:"); ok {
+				var now int64
+				if _, err := fmt.Sscan(rest, &now); err == nil {
+					kib = max(kib, now)
+				}
+			}
+		}
+		select {
+		case <-ended:
+			most <- kib << 10
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // say prints one line of progress.

@@ -52,6 +52,24 @@ func (h *fullHouse) report(ctx context.Context, small, large *fullStage) (string
 		}
 		sizes.add(s.Table, fmt.Sprint(s.Rows), fmt.Sprintf("%.0f", float64(s.Disk)/float64(s.Rows)), fmt.Sprintf("%.0f", s.MeanRecord))
 	}
+	for _, sum := range []struct {
+		what, per string
+		tables    []string
+	}{
+		{"an entry, with its terms", "entries", []string{"entries", "terms"}},
+		{"a leaf of the tree, with the tiles above it", "leaves", []string{"leaves", "tiles"}},
+	} {
+		var rows, disk int64
+		for _, s := range large.sizes {
+			if s.Table == sum.per {
+				rows = s.Rows
+			}
+			if slices.Contains(sum.tables, s.Table) {
+				disk += s.Disk
+			}
+		}
+		sizes.add(sum.what, fmt.Sprint(rows), fmt.Sprintf("%.0f", float64(disk)/float64(max(rows, 1))), "–")
+	}
 	var a aims
 	worst, slowest := time.Duration(0), ""
 	for name, took := range large.pages {

@@ -47,6 +47,13 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 		v.held, err = pgx.CollectRows(rows, collectAttempt)
 		return err
 	})
+	b.Queue(sqlDriftOpen, r.MachineID).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanDrift)
+		if len(found) > 0 { // one, by the unique index
+			v.locked.Drift = &found[0]
+		}
+		return err
+	})
 	if r.Apply || r.Changes {
 		b.Queue(sqlChangesLive, r.MachineID).Query(func(rows pgx.Rows) (err error) {
 			live, err = pgx.CollectRows(rows, scanChange)
@@ -85,6 +92,9 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 			v.locked.InFlight = a
 		}
 	}
+	if v.locked.Drift != nil {
+		v.locked.Holds = append(v.locked.Holds, v.locked.Drift.Hold())
+	}
 	if r.Apply && others >= v.limit {
 		for i := range v.held {
 			if v.held[i].MachineID != r.MachineID {
@@ -101,8 +111,8 @@ func guard(r Request, v view, j Judgement) error {
 		return err
 	}
 	if j.Entry.Verdict != audit.Allowed {
-		if j.Attempt != nil {
-			return &GuardError{Guard: "attempt_needs_allow", Message: "an attempt was asked for without an allow"}
+		if j.spends() {
+			return &GuardError{Guard: "attempt_needs_allow", Message: "an attempt or adoption was asked for without an allow"}
 		}
 		return nil
 	}
@@ -121,6 +131,9 @@ func guard(r Request, v view, j Judgement) error {
 	if l.Standing.Stops() {
 		return &GuardError{Guard: "attempts_not_in_recovery", Message: "the house is in recovery"}
 	}
+	if j.Adopt != nil {
+		return guardAdoption(r, v, j)
+	}
 	if j.Attempt == nil {
 		return nil
 	}
@@ -128,6 +141,9 @@ func guard(r Request, v view, j Judgement) error {
 		return err
 	}
 	if err := guardChange(r, l, j); err != nil {
+		return err
+	}
+	if err := guardDrift(l, j.Spend); err != nil {
 		return err
 	}
 	switch {

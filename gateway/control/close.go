@@ -162,6 +162,9 @@ func (s *Store) finish(ctx context.Context, tx pgx.Tx, a *Attempt, to State, act
 		if _, err := tx.Exec(ctx, sqlMachineApplied, a.MachineID, active, persistent); err != nil {
 			return uuid.Nil, sqlError("keeping the digests last applied", err)
 		}
+		if err := s.afterRevert(ctx, tx, a, active, persistent); err != nil {
+			return uuid.Nil, err
+		}
 	}
 	outcomes = append(append([]audit.Outcome{}, outcomes...), audit.Outcome{
 		Kind: audit.OutcomeState, Message: reason, Digest: active, Persistent: persistent,

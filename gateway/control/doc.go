@@ -25,6 +25,9 @@
 // machine's lock; revoking an identity therefore locks what is being sent as well as what is
 // live.
 //
+// A drift is never opened, followed or closed but under its machine's lock, and what was last
+// seen of a machine is kept under it: neither has a lock of its own.
+//
 // The requester's row comes after the clock, because only who captures needs it, and nobody
 // who holds it waits for another lock. What is counted under it is what has committed by then;
 // a change whose clock ran out during the wait still counts, which refuses too much and never
@@ -96,6 +99,17 @@
 // its serial noted before it and unmoved since, nothing open or unresolved, the pinned
 // identity, and digests of one scheme and key. For the same reason nothing is captured while
 // an attempt may still land: the change it spends may come back, and one binding is live once.
+//
+// # States of a drift
+//
+//	open ──▶ adopted    by an adoption: what was found is taken as applied, nothing is sent
+//	  ├────▶ reverted   by the attempt of a revert, when it is completed
+//	  └────▶ returned   by a sight that shows what was applied again
+//
+// All three are final. A sight of a machine (RecordSight) judges drift by the same rule as other
+// evidence (I7): its serial noted before the reading and unmoved since, nothing under way, the
+// pinned identity. A machine that nothing is known to have been applied to takes the first sight
+// as what it is held against; so does pinning, by what was observed for it.
 //
 // # Trust
 //

@@ -96,12 +96,12 @@ func (s *Store) SawPerson(ctx context.Context, who policy.Person, kind string, g
 type TimelineItem struct {
 	At time.Time
 	// Kind is "observation", "change", "approval", "approval-revocation", "attempt", "late-landing",
-	// "freeze", "unfreeze" or "retirement".
+	// "freeze", "unfreeze", "retirement" or "drift".
 	Kind   string
 	ID     uuid.UUID
 	Person policy.Person
 	Text   string
-	// State is the state a change or attempt came to; empty for others.
+	// State is the state a change, attempt or drift came to; empty for others.
 	State string
 }
 

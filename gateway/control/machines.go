@@ -270,40 +270,6 @@ func (s *Store) UpdateMachine(ctx context.Context, name string, u MachineUpdate,
 	})
 }
 
-// PinMachine fixes the identity to the row. Once pinned it stays: another identity needs
-// repin, which the caller grants to whom it may, and which is refused while an attempt on
-// the machine may still land (*BusyError).
-func (s *Store) PinMachine(ctx context.Context, name string, id Identity, repin bool, act Act) (audit.Receipt, error) {
-	if id.NodeID == "" || id.ClusterID == "" || !printable(id.NodeID+id.ClusterID+id.SMBIOS) ||
-		len(id.NodeID) > 256 || len(id.ClusterID) > 256 || len(id.SMBIOS) > 256 {
-		return audit.Receipt{}, fmt.Errorf("%w: an identity has a node id and a cluster id, each at most 256 printable bytes", ErrInvalid)
-	}
-	return s.act(ctx, exclusive, act, func(tx pgx.Tx, _ Stamp, entry *audit.Entry) error {
-		m, err := lockMachine(ctx, tx, name, entry)
-		if err != nil {
-			return err
-		}
-		if m.Pinned() && m.Identity != id && !repin {
-			return fmt.Errorf("pinning %q: %w: it is pinned to node id %s; another identity needs a re-pin", name, ErrConflict, m.NodeID)
-		}
-		held, err := holding(ctx, tx, m.ID)
-		if err != nil {
-			return err
-		}
-		if len(held) > 0 {
-			return busyError(&held[0], "machine")
-		}
-		entry.NodeID = id.NodeID
-		if _, err := tx.Exec(ctx, sqlMachinePin, m.ID, id.NodeID, id.ClusterID, id.SMBIOS); err != nil {
-			return sqlError(fmt.Sprintf("pinning %q", name), err)
-		}
-		if m.Pinned() && m.Identity != id {
-			return overtakeAll(ctx, tx, m.ID, entry.ID, "the machine was pinned to another identity")
-		}
-		return nil
-	})
-}
-
 // lockMachine reads the machine FOR UPDATE by name and fills the entry's machine fields.
 // ErrRetired for one that takes no act any more.
 func lockMachine(ctx context.Context, tx pgx.Tx, name string, entry *audit.Entry) (Machine, error) {

@@ -51,17 +51,8 @@ type Observed struct {
 // RecordObservation keeps what was read from the machine. It changes nothing a decision
 // depends on, and pins nothing.
 func (s *Store) RecordObservation(ctx context.Context, name string, o Observation, act Act) (audit.Receipt, error) {
-	took := s.cfg.Clock().Sub(o.Began)
-	if o.Began.IsZero() || took < 0 || took > time.Hour {
-		return audit.Receipt{}, fmt.Errorf("%w: an observation says when it began, within the last hour", ErrInvalid)
-	}
-	for _, text := range []string{
-		o.NodeID, o.ClusterID, o.SMBIOS, o.Version, o.Stage, o.Type, o.Active, o.Persistent, o.ActiveVersion, o.PersistentVersion,
-	} {
-		// They are a machine's words: a stranger's.
-		if len(text) > 256 || !printable(text) {
-			return audit.Receipt{}, fmt.Errorf("%w: an observation has texts of at most 256 printable bytes", ErrInvalid)
-		}
+	if err := o.check(s.cfg.Clock()); err != nil {
+		return audit.Receipt{}, err
 	}
 	return s.act(ctx, shared, act, func(tx pgx.Tx, _ Stamp, entry *audit.Entry) error {
 		m, err := lockMachine(ctx, tx, name, entry)
@@ -82,6 +73,22 @@ func (s *Store) RecordObservation(ctx context.Context, name string, o Observatio
 		}
 		return s.afterObservation(ctx, tx, &m, o, entry.ID)
 	})
+}
+
+// check refuses what no machine says. now is this process's clock.
+func (o *Observation) check(now time.Time) error {
+	if took := now.Sub(o.Began); o.Began.IsZero() || took < 0 || took > time.Hour {
+		return fmt.Errorf("%w: an observation says when it began, within the last hour", ErrInvalid)
+	}
+	for _, text := range []string{
+		o.NodeID, o.ClusterID, o.SMBIOS, o.Version, o.Stage, o.Type, o.Active, o.Persistent, o.ActiveVersion, o.PersistentVersion,
+	} {
+		// They are a machine's words: a stranger's.
+		if len(text) > 256 || !printable(text) {
+			return fmt.Errorf("%w: an observation has texts of at most 256 printable bytes", ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // afterObservation recognises a late landing in what was seen, and ends changes that were

@@ -95,7 +95,7 @@ func TestSchemasThisBinaryDoesNotServe(t *testing.T) {
 		says   string
 	}{
 		{"the newest migration is missing", "update control.schema_version set version = 2", "run `bronzeward migrate`"},
-		{"a newer one has run", "update control.schema_version set version = 9", "start the newer binary"},
+		{"a newer one has run", "update control.schema_version set version = 10", "start the newer binary"},
 		{"one has changed", "update control.schema_checksums set sha256 = repeat('0', 64) where version = 2", "002_attempts.sql is not the one that was run"},
 		{"one has no checksum", "delete from control.schema_checksums where version = 1", "001_intent.sql"},
 		{"there is no schema", "drop schema control cascade", "run `bronzeward migrate`"},
@@ -125,7 +125,7 @@ func TestMigrateRefusesAChangedMigration(t *testing.T) {
 	wantErr(t, migrateTo(t.Context(), conn, changed, nil), ErrSchema)
 
 	fewer := files(t)
-	delete(fewer, "007_holds.sql")
+	delete(fewer, "009_recovery.sql")
 	wantErr(t, migrateTo(t.Context(), conn, fewer, nil), ErrSchema)
 }
 
@@ -165,7 +165,7 @@ func TestTheGatewaysRoleOwnsAndDeletesNothing(t *testing.T) {
 		"delete from control.identity_revocations", "update control.identity_revocations set subject = 'x'",
 		"truncate control.identity_revocations", "delete from control.attempts", "delete from control.machines",
 		"update control.bundles set content = ''", "delete from control.bundle_activations",
-		"update control.attempts set credential_version = 9",
+		"update control.attempts set credential_version = 10",
 		"update control.machines set cluster = 'x'", "update control.attempts set digest = 'x'",
 		"update control.installation set epoch = gen_random_uuid()", "update control.schema_checksums set sha256 = ''",
 		"drop index control.attempts_one_held_per_machine", "alter table control.attempts disable trigger all",

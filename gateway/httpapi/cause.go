@@ -163,7 +163,7 @@ func statusOf(c codes.Code) int {
 // changeStatus is the status of what is wrong with a change or approval.
 func changeStatus(code string) int {
 	switch code {
-	case "BW-CHANGE-001":
+	case "BW-CHANGE-001", "BW-DRIFT-001":
 		return http.StatusNotFound
 	case "BW-CHANGE-004":
 		return http.StatusTooManyRequests

@@ -20,6 +20,7 @@ type Config struct {
 
 	// What people do.
 	Proposals    Proposals
+	Settlements  Settlements
 	Verdicts     Verdicts
 	Revokes      Revokes
 	Inventory    Inventory
@@ -34,6 +35,7 @@ type Config struct {
 	// What people read.
 	Changes     ChangeStore
 	Machines    MachineStore
+	Drifts      DriftStore
 	History     HistoryStore
 	Attempts    AttemptStore
 	Revocations RevocationStore
@@ -63,7 +65,8 @@ func (c *Config) Validate() error {
 		"Machines": c.Machines == nil, "History": c.History == nil, "Attempts": c.Attempts == nil, "Revocations": c.Revocations == nil,
 		"Notices": c.Notices == nil, "Certificates": c.Certificates == nil, "Digests": c.Digests == nil, "DigestKeys": c.DigestKeys == nil,
 		"Decisions": c.Decisions == nil, "Order": c.Order == nil, "Checkpoints": c.Checkpoints == nil, "Prover": c.Prover == nil,
-		"Ready": c.Ready == nil, "Recoveries": c.Recoveries == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
+		"Settlements": c.Settlements == nil, "Drifts": c.Drifts == nil,
+		"Recoveries": c.Recoveries == nil, "Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("%s is not set", name))

@@ -34,6 +34,7 @@ const (
 	actMachinesRead    = "machines.read"
 	actClustersRead    = "clusters.read"
 	actAttemptsRead    = "attempts.read"
+	actDriftRead       = "drift.read"
 	actIdentitiesRead  = "identities.read"
 	actNoticesRead     = "notices.read"
 	actDigestKeysRead  = "digest-keys.read"

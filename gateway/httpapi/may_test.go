@@ -42,6 +42,11 @@ func TestEveryRouteIsAnActOfTheShippedLaw(t *testing.T) {
 		"POST /changes/{id}/rejections":    {"changes.reject", "changes.reject"},
 		"POST /changes/{id}/cancellations": {"changes.cancel", "changes.read"},
 		"POST /changes/{id}/applications":  {"changes.apply", "changes.apply"},
+		"POST /changes/{id}/adoptions":     {"changes.apply", "changes.apply"},
+		"GET /drifts":                      {"drift.read"},
+		"GET /drifts/{id}":                 {"drift.read"},
+		"POST /drifts/{id}/adoptions":      {"drift.adopt", "drift.adopt"},
+		"POST /drifts/{id}/reversions":     {"drift.revert", "drift.revert"},
 		"POST /approvals/{id}/revocations": {"approvals.revoke", "approvals.revoke"},
 		"GET /identity-revocations":        {"identities.read"},
 		"POST /identity-revocations":       {"identities.revoke", "identities.revoke"},
@@ -178,7 +183,7 @@ func TestWhatThereIsIsToldToThoseAloneWhoMay(t *testing.T) {
 	ids := strings.NewReplacer(
 		chg, control.ChangeID(numbered(7)).String(), apr, control.ApprovalID(numbered(7)).String(), att, numbered(7).String(),
 		"worker-1", "worker-7", numbered(1).String(), numbered(7).String(), numbered(2).String(), numbered(7).String(),
-		numbered(42).String(), numbered(7).String(),
+		numbered(42).String(), numbered(7).String(), drf, control.DriftID(numbered(7)).String(),
 	)
 	for _, row := range every {
 		rt := routeOf(t, row.method, row.target)

@@ -15,10 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// chg, apr and att are ids of the stub's things.
+// chg, apr, drf and att are ids of the stub's things.
 var (
 	chg = newHouse().changes[0].ID.String()
 	apr = newHouse().changes[0].Approvals[0].ID.String()
+	drf = newHouse().oneDrift().ID.String()
 	att = newHouse().attempts[0].ID.String()
 )
 
@@ -64,6 +65,13 @@ var every = []struct {
 	{"reject", "POST", "/changes/" + chg + "/rejections", `{"reason":"no"}`, 200, "act reject"},
 	{"cancel", "POST", "/changes/" + chg + "/cancellations", `{"reason":"no"}`, 200, "act cancel"},
 	{"apply", "POST", "/changes/" + chg + "/applications", `{}`, 201, "act apply"},
+	{"carry out an adoption", "POST", "/changes/" + chg + "/adoptions", `{}`, 200, "act adopt change"},
+	{"list drifts", "GET", "/drifts?state=open&machine=worker-1&limit=3", nil, 200, "read drift.read "},
+	{"show a drift", "GET", "/drifts/" + drf, nil, 200, "read drift.read " + drf},
+	{"adopt a drift", "POST", "/drifts/" + drf + "/adoptions", `{"reason":"wanted"}`, 201, "act adopt"},
+	{"adopt it again", "POST", "/drifts/" + drf + "/adoptions", `{"reason":"same"}`, 200, "act adopt"},
+	{"revert a drift", "POST", "/drifts/" + drf + "/reversions", `{"reason":"not wanted"}`, 201, "act revert"},
+	{"revert it again", "POST", "/drifts/" + drf + "/reversions", `{"reason":"same"}`, 200, "act revert"},
 	{"revoke an approval", "POST", "/approvals/" + apr + "/revocations", `{"reason":"no"}`, 200, "act revoke approval"},
 	{"list revocations", "GET", "/identity-revocations", nil, 200, "read identities.read "},
 	{"revoke an identity", "POST", "/identity-revocations", `{"issuer":"https://id.example","subject":"mallory","reason":"left"}`, 201, "act revoke identity"},

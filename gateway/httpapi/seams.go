@@ -72,6 +72,14 @@ type Proposals interface {
 	ApplyChange(ctx context.Context, by identity.Actor, id control.ChangeID, once *control.Once) (control.Applied, error)
 }
 
+// Settlements are what people do about drift.
+type Settlements interface {
+	// SettleDrift proposes the change of this kind, and says whether it is a new one.
+	SettleDrift(ctx context.Context, by identity.Actor, id control.DriftID, kind, why string, once *control.Once) (control.Change, bool, error)
+	// AdoptChange carries out an approved adoption.
+	AdoptChange(ctx context.Context, by identity.Actor, id control.ChangeID, once *control.Once) (control.Change, error)
+}
+
 // Verdicts are what people say about a change.
 type Verdicts interface {
 	Approve(ctx context.Context, by identity.Actor, list []control.ApproveOne, once *control.Once) ([]control.Approval, error)
@@ -151,6 +159,14 @@ type MachineStore interface {
 	// Freezes gives a machine's freezes, the newest first.
 	Freezes(ctx context.Context, machine uuid.UUID) ([]control.Freeze, error)
 	ListClusters(ctx context.Context) ([]control.Cluster, error)
+}
+
+// DriftStore reads drifts, and what was last seen of machines.
+type DriftStore interface {
+	GetDrift(ctx context.Context, id control.DriftID) (control.Drift, error)
+	ListDrifts(ctx context.Context, f control.DriftFilter) ([]control.Drift, error)
+	OpenDrifts(ctx context.Context) ([]control.Drift, error)
+	Watch(ctx context.Context, machine uuid.UUID) (control.Watched, error)
 }
 
 // HistoryStore reads what happened to a machine.

@@ -74,7 +74,7 @@ func versionOrNull(v int64) *int64 {
 	return &v
 }
 
-// viewTimelineItem says what happened; ids of changes and approvals are those people type.
+// viewTimelineItem says what happened; ids of changes, approvals and drifts are those people type.
 func viewTimelineItem(t *control.TimelineItem) api.TimelineItem {
 	v := api.TimelineItem{
 		At: t.At.UTC(), Kind: api.TimelineItemKind(t.Kind), ID: t.ID.String(), Text: t.Text, State: t.State, Person: viewPerson(t.Person),
@@ -82,6 +82,8 @@ func viewTimelineItem(t *control.TimelineItem) api.TimelineItem {
 	switch t.Kind {
 	case "change":
 		v.ID = control.ChangeID(t.ID).String()
+	case "drift":
+		v.ID = control.DriftID(t.ID).String()
 	case "approval", "approval-revocation":
 		v.ID = control.ApprovalID(t.ID).String()
 	}

@@ -1,7 +1,6 @@
 package book
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,7 @@ const (
 	exportPage = 2000
 	// pagesAhead is how many pages may be read and not written yet: with the one being read and
 	// the one being written, it bounds what is held.
-	pagesAhead = 1
+	pagesAhead = 2
 )
 
 type exportCmd struct {
@@ -29,9 +28,10 @@ type exportCmd struct {
 	File   string `short:"f" placeholder:"FILE" help:"Write to this file: to FILE.part until it is whole. A FILE.part that is there is continued."`
 }
 
-// rowPages are what an export reads: pages of rows in the order of the tree.
+// rowPages are what an export reads: pages of rows in the order of the tree, and the records of each.
 type rowPages interface {
 	rows(ctx context.Context, after, last place, s span, entries bool, limit int) ([]row, error)
+	addRecords(ctx context.Context, rows []row) error
 }
 
 // Run writes the rows of a range in the order of the tree.
@@ -112,70 +112,6 @@ func (e *exportCmd) export(ctx context.Context, g *cli.Globals, tree treeReader,
 	return copyRows(ctx, tree, begin, last, s, format, out, after, func(n int64) {
 		progress.Note(cli.Bar("exporting", skipped+n, total))
 	})
-}
-
-// copyRows writes the rows behind one place, up to another. It holds a few pages, however many
-// rows there are. What was written ends with a whole line, unless writing itself failed.
-func copyRows(ctx context.Context, from rowPages, after, last place, s span, format format, out io.Writer, lastID uuid.UUID, tell func(rows int64)) (exported, error) {
-	ctx, stop := context.WithCancel(ctx)
-	pages, failed := make(chan []row, pagesAhead), make(chan error, 1)
-	go func() {
-		defer close(pages)
-		for {
-			page, err := from.rows(ctx, after, last, s, format.entries, exportPage)
-			if err != nil {
-				failed <- err
-				return
-			}
-			if len(page) == 0 {
-				return
-			}
-			after = page[len(page)-1].place
-			select {
-			case pages <- page:
-			case <-ctx.Done():
-				failed <- context.Cause(ctx)
-				return
-			}
-		}
-	}()
-	done := exported{last: lastID}
-	lines := bufio.NewWriterSize(out, 1<<20)
-	err := writePages(pages, lines, format, &done, tell)
-	stop()
-	for range pages { // the reader ends before this does
-	}
-	if err == nil {
-		select {
-		case err = <-failed:
-		default:
-		}
-	}
-	return done, errors.Join(err, lines.Flush())
-}
-
-func writePages(pages <-chan []row, lines *bufio.Writer, format format, done *exported, tell func(rows int64)) error {
-	var line []byte
-	for page := range pages {
-		for i := range page {
-			one := &page[i]
-			done.rows++
-			var ok bool
-			if line, ok = format.line(line[:0], one); !ok {
-				done.lost++
-			}
-			if len(line) == 0 {
-				continue
-			}
-			if _, err := lines.Write(line); err != nil {
-				return fmt.Errorf("writing the export: %w", err)
-			}
-			done.written++
-			done.last = one.id
-		}
-		tell(done.rows)
-	}
-	return nil
 }
 
 // say tells a person what was written, and how to go on after what ended it.

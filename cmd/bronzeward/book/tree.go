@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"bronzeward/cmd/bronzeward/cli"
@@ -69,22 +70,27 @@ func (s span) ends() (from, until time.Time) {
 // treeReader reads the book in the order of its tree. Safe for concurrent use.
 type treeReader struct{ pool *pgxpool.Pool }
 
-// rows gives at most limit rows behind after and not behind last, recorded within s.
+// rows gives at most limit rows behind after and not behind last, recorded within s, without
+// their records.
 func (t treeReader) rows(ctx context.Context, after, last place, s span, entries bool, limit int) ([]row, error) {
 	from, until := s.ends()
 	found, err := t.pool.Query(ctx, leavesSQL, after.tree, after.index, last.tree, last.index, from, until, entries, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading the tree: %w", away(err))
 	}
-	list, err := pgx.CollectRows(found, func(r pgx.CollectableRow) (one row, err error) {
-		err = r.Scan(&one.tree, &one.index, &one.source, &one.id, &one.recordedAt, &one.leaf)
-		one.recordedAt = one.recordedAt.UTC()
-		return one, err
-	})
-	if err != nil {
+	list := make([]row, 0, limit)
+	var one row
+	var id pgtype.UUID // as what the ids are scanned into, it is read without reflection
+	var leaf pgtype.DriverBytes
+	var kept chunked
+	if _, err := pgx.ForEachRow(found, []any{&one.tree, &one.index, &one.source, &id, &one.recordedAt, &leaf}, func() error {
+		one.id, one.recordedAt, one.leaf = id.Bytes, one.recordedAt.UTC(), kept.keep(leaf)
+		list = append(list, one)
+		return nil
+	}); err != nil {
 		return nil, fmt.Errorf("reading the tree: %w", away(err))
 	}
-	return list, t.addRecords(ctx, list)
+	return list, nil
 }
 
 // addRecords reads the records of rows.
@@ -92,10 +98,10 @@ func (t treeReader) addRecords(ctx context.Context, list []row) error {
 	if len(list) == 0 {
 		return nil
 	}
-	ids, at := make([]uuid.UUID, len(list)), make(map[uuid.UUID]int, len(list))
+	ids, at := make(pgtype.FlatArray[pgtype.UUID], len(list)), make(map[uuid.UUID]int, len(list))
 	first, last := list[0].recordedAt, list[0].recordedAt
 	for i := range list {
-		ids[i], at[list[i].id] = list[i].id, i
+		ids[i], at[list[i].id] = pgtype.UUID{Bytes: list[i].id, Valid: true}, i
 		if list[i].recordedAt.Before(first) {
 			first = list[i].recordedAt
 		}
@@ -107,21 +113,35 @@ func (t treeReader) addRecords(ctx context.Context, list []row) error {
 	if err != nil {
 		return fmt.Errorf("reading records: %w", away(err))
 	}
-	defer found.Close()
-	for found.Next() {
-		var id uuid.UUID
-		var record []byte
-		if err := found.Scan(&id, &record); err != nil {
-			return fmt.Errorf("reading records: %w", err)
+	var id pgtype.UUID
+	var record pgtype.DriverBytes
+	var kept chunked
+	if _, err := pgx.ForEachRow(found, []any{&id, &record}, func() error {
+		if i, ok := at[id.Bytes]; ok {
+			list[i].record = kept.keep(record)
 		}
-		if i, ok := at[id]; ok {
-			list[i].record = record
-		}
-	}
-	if err := found.Err(); err != nil {
+		return nil
+	}); err != nil {
 		return fmt.Errorf("reading records: %w", away(err))
 	}
 	return nil
+}
+
+// chunked keeps bytes of many rows in few pieces of memory.
+type chunked struct{ free []byte }
+
+const chunkSize = 256 << 10
+
+func (c *chunked) keep(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	if len(b) > cap(c.free)-len(c.free) {
+		c.free = make([]byte, 0, max(chunkSize, len(b)))
+	}
+	begin := len(c.free)
+	c.free = append(c.free, b...)
+	return c.free[begin:len(c.free):len(c.free)]
 }
 
 // bounds are the first and the last place recorded within s, and how many rows that are; zero

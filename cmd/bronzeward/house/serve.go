@@ -93,7 +93,7 @@ func (s *Serve) Run(ctx context.Context, g *cli.Globals) (err error) {
 	gw, err := gateway.New(gateway.Config{
 		Certificate: certificate,
 		MinTLS:      minTLS(cfg), Identity: who, Judge: engine, Store: store, Book: book,
-		Upstream: pool, Digester: held.digester, Sealer: held.sealer, Changes: cfg.GatewayChanges(), Instance: cfg.Instance,
+		Upstream: pool, Digester: held.digester, Sealer: held.sealer, Changes: cfg.GatewayChanges(), Drift: cfg.GatewayDrift(), Instance: cfg.Instance,
 		Limits: gateway.Limits{
 			CallsPerSecond: cfg.Limits.CallsPerSecond, StreamsPerCaller: cfg.Limits.StreamsPerCaller,
 			CallsPerSecondPerAddress: cfg.Limits.CallsPerSecondPerAddress, ConnectionsPerAddress: cfg.Limits.ConnectionsPerAddress,
@@ -168,7 +168,7 @@ func (s *Serve) run(ctx context.Context, r rooms, sender *notify.Sender, listene
 	})
 	// The sequencer goes on until everything else has stopped, for the last rows; then its
 	// connection closes, and with it another replica has the lock.
-	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Settle, r.gw.Keep, r.gw.WatchCredentials, r.sequencing.run} {
+	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Settle, r.gw.Keep, r.gw.Watch, r.gw.WatchCredentials, r.sequencing.run} {
 		group.Go(func() error { work(background); return nil })
 	}
 	group.Go(func() error { return r.epoch.follow(ctx, r.store, r.log) })

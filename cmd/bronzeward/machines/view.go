@@ -37,6 +37,7 @@ type machineView struct {
 	ObservedAt     *time.Time        `json:"observed_at"`
 	Staged         *bool             `json:"staged"`
 	Holds          []api.Hold        `json:"holds"`
+	NextReboot     *api.Staged       `json:"next_reboot"`
 	Retired        *api.Retirement   `json:"retired"`
 }
 
@@ -44,7 +45,7 @@ func viewMachine(m *api.Machine) machineView {
 	v := machineView{
 		Name: m.Name, ID: m.ID, Cluster: m.Cluster, Role: string(m.Role), Addresses: m.Addresses, Port: m.Port, Labels: m.Labels,
 		Pinned: m.Pinned, PinnedAt: m.PinnedAt, NodeID: m.Identity.NodeID, TalosClusterID: m.Identity.ClusterID, SMBIOS: m.Identity.Smbios,
-		Serial: m.Serial, Holds: m.Holds, Staged: m.Staged, Retired: m.Retired,
+		Serial: m.Serial, Holds: m.Holds, Staged: m.Staged, NextReboot: m.NextReboot, Retired: m.Retired,
 	}
 	if m.Applied != nil {
 		v.AppliedActive, v.AppliedDisk = m.Applied.Active, m.Applied.Persistent
@@ -84,8 +85,24 @@ func (v machineView) fields() [][2]string {
 		{"observed active", v.Active},
 		{"observed persistent", v.Persistent},
 		{"staged", stagedText(v)},
+		{"the next reboot", v.reboot()},
 		{"held by", strings.Join(holds, "; ")},
 	}
+}
+
+// reboot is what the next reboot changes when the disk holds another configuration; empty else.
+func (v machineView) reboot() string {
+	if v.NextReboot == nil {
+		return ""
+	}
+	paths := make([]string, 0, len(v.NextReboot.Changes))
+	for _, c := range v.NextReboot.Changes {
+		paths = append(paths, strings.TrimSpace(cli.ASCII(c.Document)+" "+cli.ASCII(c.Path)))
+	}
+	if len(paths) == 0 {
+		paths = append(paths, "no value, only spelling, order or comments")
+	}
+	return fmt.Sprintf("changes %s (seen %s)", strings.Join(paths, ", "), cli.Stamp(&v.NextReboot.At))
 }
 
 // heldBy is what holds the machine, in a word each.
@@ -101,6 +118,9 @@ func (v machineView) heldBy() string {
 
 func holdText(h api.Hold) string {
 	text := fmt.Sprintf("%s %s of %s since %s", h.Kind, h.ID, ask.Person(h.Holder), cli.Stamp(&h.Since))
+	if h.Holder.Subject == "" { // a drift is nobody's
+		text = fmt.Sprintf("%s %s since %s", h.Kind, h.ID, cli.Stamp(&h.Since))
+	}
 	if h.Reason != "" {
 		text += ": " + h.Reason
 	}

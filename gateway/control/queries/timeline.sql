@@ -20,6 +20,9 @@ from (
     select x.opened_at, 'attempt', x.id, x.issuer, x.subject, x.reason, x.state
     from control.attempts x where x.machine_id = $1
     union all
+    select t.at, 'drift', t.drift_id, '', '', format('runs %s, on its disk %s', t.found_active, t.found_persistent), t.state
+    from control.drift_steps t join control.drifts d on d.id = t.drift_id where d.machine_id = $1
+    union all
     select l.seen_at, 'late-landing', l.attempt_id, '', '', l.active, x.state
     from control.late_landings l join control.attempts x on x.id = l.attempt_id where l.machine_id = $1
     union all

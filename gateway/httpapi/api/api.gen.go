@@ -187,6 +187,30 @@ func (e DecisionKind) Valid() bool {
 	}
 }
 
+// Defines values for DriftState.
+const (
+	DriftStateAdopted  DriftState = "adopted"
+	DriftStateOpen     DriftState = "open"
+	DriftStateReturned DriftState = "returned"
+	DriftStateReverted DriftState = "reverted"
+)
+
+// Valid indicates whether the value is a known member of the DriftState enum.
+func (e DriftState) Valid() bool {
+	switch e {
+	case DriftStateAdopted:
+		return true
+	case DriftStateOpen:
+		return true
+	case DriftStateReturned:
+		return true
+	case DriftStateReverted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HealthStatus.
 const (
 	Ok HealthStatus = "ok"
@@ -367,6 +391,7 @@ const (
 	TimelineItemKindApprovalRevocation TimelineItemKind = "approval-revocation"
 	TimelineItemKindAttempt            TimelineItemKind = "attempt"
 	TimelineItemKindChange             TimelineItemKind = "change"
+	TimelineItemKindDrift              TimelineItemKind = "drift"
 	TimelineItemKindFreeze             TimelineItemKind = "freeze"
 	TimelineItemKindLateLanding        TimelineItemKind = "late-landing"
 	TimelineItemKindObservation        TimelineItemKind = "observation"
@@ -384,6 +409,8 @@ func (e TimelineItemKind) Valid() bool {
 	case TimelineItemKindAttempt:
 		return true
 	case TimelineItemKindChange:
+		return true
+	case TimelineItemKindDrift:
 		return true
 	case TimelineItemKindFreeze:
 		return true
@@ -637,8 +664,13 @@ type Change struct {
 	// Discards What is staged on the machine now and would be lost.
 	Discards *[]ConfigChange `json:"discards,omitempty"`
 
+	// DriftID The drift that it settles.
+	DriftID DriftIDIfAny `json:"drift_id"`
+
 	// ID Id of a change.
-	ID        ChangeID   `json:"id"`
+	ID ChangeID `json:"id"`
+
+	// Kind apply; revert, back to what was applied before a drift; adopt, which takes what a drift left as applied and sends nothing.
 	Kind      ChangeKind `json:"kind"`
 	Machine   string     `json:"machine"`
 	MachineID UUID       `json:"machine_id"`
@@ -664,7 +696,7 @@ type Change struct {
 	// Size Length of the configuration in bytes.
 	Size int64 `json:"size"`
 
-	// State waiting and approved are live; spent by an attempt, and approved again only when that was rejected or not sent; superseded,
+	// State waiting and approved are live; spent by an attempt or an adoption, and approved again only when that was rejected or not sent; superseded,
 	// because the machine moved; cancelled, rejected, expired; revoked, because its requester was. The last five are final.
 	State ChangeState `json:"state"`
 
@@ -673,9 +705,12 @@ type Change struct {
 
 	// Warnings What rules say besides.
 	Warnings *[]Finding `json:"warnings,omitempty"`
+
+	// Why What its requester said; empty when nothing.
+	Why string `json:"why"`
 }
 
-// ChangeKind defines model for Change.Kind.
+// ChangeKind apply; revert, back to what was applied before a drift; adopt, which takes what a drift left as applied and sends nothing.
 type ChangeKind string
 
 // ChangeDiff defines model for ChangeDiff.
@@ -706,7 +741,7 @@ type ChangeList struct {
 	Next Next `json:"next"`
 }
 
-// ChangeState waiting and approved are live; spent by an attempt, and approved again only when that was rejected or not sent; superseded,
+// ChangeState waiting and approved are live; spent by an attempt or an adoption, and approved again only when that was rejected or not sent; superseded,
 // because the machine moved; cancelled, rejected, expired; revoked, because its requester was. The last five are final.
 type ChangeState string
 
@@ -915,6 +950,77 @@ type Digests struct {
 	Active     string `json:"active"`
 	Persistent string `json:"persistent"`
 }
+
+// Drift A machine's configuration is not the last one known as applied, and no attempt explains it.
+type Drift struct {
+	// Applied What was last known as applied.
+	Applied Digests `json:"applied"`
+
+	// ChangeID The change that adopted or reverted it.
+	ChangeID ChangeIDIfAny `json:"change_id"`
+
+	// Changes What changed, from what was applied.
+	Changes  []ConfigChange `json:"changes"`
+	ClosedAt *time.Time     `json:"closed_at"`
+
+	// ClosedDecisionID The entry that closed it.
+	ClosedDecisionID UUIDIfAny `json:"closed_decision_id"`
+	Cluster          string    `json:"cluster"`
+
+	// Compared False when no copy of what was applied could be compared with, so that no change is listed.
+	Compared bool `json:"compared"`
+
+	// DecisionID The entry that opened it.
+	DecisionID UUID `json:"decision_id"`
+
+	// Found What is there instead, as last seen while it was open.
+	Found Digests `json:"found"`
+
+	// ID Id of a drift.
+	ID        DriftID `json:"id"`
+	Machine   string  `json:"machine"`
+	MachineID UUID    `json:"machine_id"`
+
+	// Since When it was found.
+	Since time.Time `json:"since"`
+
+	// Staged True when another configuration was found on the disk than the one that ran.
+	Staged bool `json:"staged"`
+
+	// State open holds the machine; adopted, by a change that took what was found as applied; reverted, by a change that brought back what
+	// was applied; returned, because the machine ran what was applied again. The last three are final.
+	State DriftState `json:"state"`
+
+	// Versions Time of creation and version of the two resources, before and as found; empty where they were never seen.
+	Versions DriftVersions `json:"versions"`
+}
+
+// DriftVersions Time of creation and version of the two resources, before and as found; empty where they were never seen.
+type DriftVersions struct {
+	// Before What a machine runs, and what it has on its disk.
+	Before Digests `json:"before"`
+
+	// Found What a machine runs, and what it has on its disk.
+	Found Digests `json:"found"`
+}
+
+// DriftID Id of a drift.
+type DriftID = string
+
+// DriftIDIfAny Id of a drift; empty when there is none.
+type DriftIDIfAny = string
+
+// DriftList defines model for DriftList.
+type DriftList struct {
+	Items []Drift `json:"items"`
+
+	// Next `cursor` of the next page; empty on the last one.
+	Next Next `json:"next"`
+}
+
+// DriftState open holds the machine; adopted, by a change that took what was found as applied; reverted, by a change that brought back what
+// was applied; returned, because the machine ran what was applied again. The last three are final.
+type DriftState string
 
 // EnteredRecovery defines model for EnteredRecovery.
 type EnteredRecovery struct {
@@ -1131,7 +1237,10 @@ type Machine struct {
 	Identity MachineIdentity `json:"identity"`
 	Labels   Labels          `json:"labels"`
 	Name     string          `json:"name"`
-	Observed *Observed       `json:"observed"`
+
+	// NextReboot What the next reboot would bring, as last seen by the watch; null while its disk holds what it runs, and in lists.
+	NextReboot *Staged   `json:"next_reboot"`
+	Observed   *Observed `json:"observed"`
 
 	// Pinned Whether an identity is fixed to it. Only pinned machines are applied to.
 	Pinned bool `json:"pinned"`
@@ -1146,7 +1255,7 @@ type Machine struct {
 	// Role The role it is expected to have.
 	Role MachineRole `json:"role"`
 
-	// Serial Moves when an attempt opens or closes and when addresses or identity change.
+	// Serial Moves when an attempt or a drift opens or closes and when addresses or identity change.
 	Serial int64 `json:"serial"`
 
 	// Staged Whether another configuration than the active one was on its disk when it was last observed: the next reboot would bring that. Null while it was never observed, or the two cannot be compared.
@@ -1484,6 +1593,21 @@ type Sentence = string
 // SomeDigest A digest with its scheme and key version, `hmac-sha256:k1:…`.
 type SomeDigest = string
 
+// Staged On the disk of a machine is another configuration than the one it runs.
+type Staged struct {
+	// Active Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
+	Active Digest `json:"active"`
+
+	// At When that was seen.
+	At time.Time `json:"at"`
+
+	// Changes What the next reboot would change.
+	Changes []ConfigChange `json:"changes"`
+
+	// Persistent Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
+	Persistent Digest `json:"persistent"`
+}
+
 // TimelineItem One thing that happened to a machine.
 type TimelineItem struct {
 	At time.Time `json:"at"`
@@ -1495,7 +1619,7 @@ type TimelineItem struct {
 	// Person Somebody, across certificates and tokens. Both together are the person.
 	Person Person `json:"person"`
 
-	// State The state a change or attempt came to; empty for others.
+	// State The state a change, attempt or drift came to; empty for others.
 	State string `json:"state"`
 	Text  string `json:"text"`
 }
@@ -1555,6 +1679,9 @@ type Cursor = string
 
 // DecisionInPath defines model for DecisionInPath.
 type DecisionInPath = string
+
+// DriftInPath defines model for DriftInPath.
+type DriftInPath = string
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
@@ -1677,6 +1804,12 @@ type GetChangeParams struct {
 
 	// Prefer `wait=SECONDS`, at most 60 (RFC 7240): how long to wait for something else than If-None-Match names.
 	Prefer *Prefer `json:"Prefer,omitempty"`
+}
+
+// AdoptChangeParams defines parameters for AdoptChange.
+type AdoptChangeParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ApplyChangeParams defines parameters for ApplyChange.
@@ -1808,6 +1941,33 @@ type ComputeDigestParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListDriftsParams defines parameters for ListDrifts.
+type ListDriftsParams struct {
+	// State Only drifts in this state; repeat for several.
+	State *[]DriftState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Machine Only drifts of this machine, by name or id.
+	Machine *Word `form:"machine,omitempty" json:"machine,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// AdoptDriftParams defines parameters for AdoptDrift.
+type AdoptDriftParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// RevertDriftParams defines parameters for RevertDrift.
+type RevertDriftParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListIdentityRevocationsParams defines parameters for ListIdentityRevocations.
 type ListIdentityRevocationsParams struct {
 	// Limit How many items a page has at most.
@@ -1922,6 +2082,9 @@ type IssueCertificateJSONRequestBody = NewCertificate
 // SubmitChangeJSONRequestBody defines body for SubmitChange for application/json ContentType.
 type SubmitChangeJSONRequestBody = NewChange
 
+// AdoptChangeJSONRequestBody defines body for AdoptChange for application/json ContentType.
+type AdoptChangeJSONRequestBody = Nothing
+
 // ApplyChangeJSONRequestBody defines body for ApplyChange for application/json ContentType.
 type ApplyChangeJSONRequestBody = Nothing
 
@@ -1939,6 +2102,12 @@ type UpdateClusterJSONRequestBody = ClusterUpdate
 
 // AddDigestKeyJSONRequestBody defines body for AddDigestKey for application/json ContentType.
 type AddDigestKeyJSONRequestBody = Nothing
+
+// AdoptDriftJSONRequestBody defines body for AdoptDrift for application/json ContentType.
+type AdoptDriftJSONRequestBody = Reason
+
+// RevertDriftJSONRequestBody defines body for RevertDrift for application/json ContentType.
+type RevertDriftJSONRequestBody = Reason
 
 // RevokeIdentityJSONRequestBody defines body for RevokeIdentity for application/json ContentType.
 type RevokeIdentityJSONRequestBody = NewIdentityRevocation
@@ -2753,6 +2922,65 @@ type GetChangedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetChangedefaultApplicationProblemPlusJSONResponse) VisitGetChangeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptChangeRequestObject struct {
+	ID     ChangeInPath `json:"id"`
+	Params AdoptChangeParams
+	Body   *AdoptChangeJSONRequestBody
+}
+
+type AdoptChangeResponseObject interface {
+	VisitAdoptChangeResponse(w http.ResponseWriter) error
+}
+
+type AdoptChange200JSONResponse struct{ EndedChangeJSONResponse }
+
+func (response AdoptChange200JSONResponse) VisitAdoptChangeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptChangedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response AdoptChangedefaultApplicationProblemPlusJSONResponse) VisitAdoptChangeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3699,6 +3927,286 @@ type ComputeDigestdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ComputeDigestdefaultApplicationProblemPlusJSONResponse) VisitComputeDigestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDriftsRequestObject struct {
+	Params ListDriftsParams
+}
+
+type ListDriftsResponseObject interface {
+	VisitListDriftsResponse(w http.ResponseWriter) error
+}
+
+type ListDrifts200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type ListDrifts200JSONResponse struct {
+	Body    DriftList
+	Headers ListDrifts200ResponseHeaders
+}
+
+func (response ListDrifts200JSONResponse) VisitListDriftsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDriftsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListDriftsdefaultApplicationProblemPlusJSONResponse) VisitListDriftsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDriftRequestObject struct {
+	ID DriftInPath `json:"id"`
+}
+
+type GetDriftResponseObject interface {
+	VisitGetDriftResponse(w http.ResponseWriter) error
+}
+
+type GetDrift200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type GetDrift200JSONResponse struct {
+	Body    Drift
+	Headers GetDrift200ResponseHeaders
+}
+
+func (response GetDrift200JSONResponse) VisitGetDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDriftdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetDriftdefaultApplicationProblemPlusJSONResponse) VisitGetDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptDriftRequestObject struct {
+	ID     DriftInPath `json:"id"`
+	Params AdoptDriftParams
+	Body   *AdoptDriftJSONRequestBody
+}
+
+type AdoptDriftResponseObject interface {
+	VisitAdoptDriftResponse(w http.ResponseWriter) error
+}
+
+type AdoptDrift200JSONResponse struct{ SameChangeJSONResponse }
+
+func (response AdoptDrift200JSONResponse) VisitAdoptDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptDrift201JSONResponse struct{ CapturedChangeJSONResponse }
+
+func (response AdoptDrift201JSONResponse) VisitAdoptDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptDriftdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response AdoptDriftdefaultApplicationProblemPlusJSONResponse) VisitAdoptDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevertDriftRequestObject struct {
+	ID     DriftInPath `json:"id"`
+	Params RevertDriftParams
+	Body   *RevertDriftJSONRequestBody
+}
+
+type RevertDriftResponseObject interface {
+	VisitRevertDriftResponse(w http.ResponseWriter) error
+}
+
+type RevertDrift200JSONResponse struct{ SameChangeJSONResponse }
+
+func (response RevertDrift200JSONResponse) VisitRevertDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevertDrift201JSONResponse struct{ CapturedChangeJSONResponse }
+
+func (response RevertDrift201JSONResponse) VisitRevertDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevertDriftdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response RevertDriftdefaultApplicationProblemPlusJSONResponse) VisitRevertDriftResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5086,6 +5594,9 @@ type StrictServerInterface interface {
 	// GetChange Show one change and its approvals.
 	// (GET /changes/{id})
 	GetChange(ctx context.Context, request GetChangeRequestObject) (GetChangeResponseObject, error)
+	// AdoptChange Carry out an approved adoption; nothing is sent.
+	// (POST /changes/{id}/adoptions)
+	AdoptChange(ctx context.Context, request AdoptChangeRequestObject) (AdoptChangeResponseObject, error)
 	// ApplyChange Apply a change; the gateway sends the sealed bytes.
 	// (POST /changes/{id}/applications)
 	ApplyChange(ctx context.Context, request ApplyChangeRequestObject) (ApplyChangeResponseObject, error)
@@ -5131,6 +5642,18 @@ type StrictServerInterface interface {
 	// ComputeDigest Compute the configuration digest of a text.
 	// (POST /digests)
 	ComputeDigest(ctx context.Context, request ComputeDigestRequestObject) (ComputeDigestResponseObject, error)
+	// ListDrifts List drifts, newest first.
+	// (GET /drifts)
+	ListDrifts(ctx context.Context, request ListDriftsRequestObject) (ListDriftsResponseObject, error)
+	// GetDrift Show one drift, and what changed, by path.
+	// (GET /drifts/{id})
+	GetDrift(ctx context.Context, request GetDriftRequestObject) (GetDriftResponseObject, error)
+	// AdoptDrift Propose to take what was found as applied.
+	// (POST /drifts/{id}/adoptions)
+	AdoptDrift(ctx context.Context, request AdoptDriftRequestObject) (AdoptDriftResponseObject, error)
+	// RevertDrift Propose to bring back what was applied.
+	// (POST /drifts/{id}/reversions)
+	RevertDrift(ctx context.Context, request RevertDriftRequestObject) (RevertDriftResponseObject, error)
 	// Healthz Say that the process runs; it asks nothing.
 	// (GET /healthz)
 	Healthz(ctx context.Context, request HealthzRequestObject) (HealthzResponseObject, error)

@@ -61,11 +61,11 @@ deny contains found if {
 # description: The configuration is not the last one known as applied. Only a change that settles the drift may run.
 # custom:
 #   code: BW-HOLDS-004
-#   hint: bronzeward machines show {machine}
+#   hint: bronzeward drift show {hold}
 deny contains found if {
 	some hold in stopping
 	hold.kind == "drift"
-	not settles_drift
+	not settles(hold)
 	found := about(rego.metadata.rule(), sprintf("the configuration of %s has drifted (%s); adopt or revert it first", [finding.machine, hold.id]), hold)
 }
 
@@ -162,9 +162,14 @@ stopping contains hold if {
 	hold.scope == "machine"
 }
 
-settles_drift if input.change.kind in {"revert", "adopt"}
-
 adopts if input.change.kind == "adopt"
+
+# Only the change that names the drift settles it.
+settles(hold) if {
+	input.change.kind in {"revert", "adopt"}
+	hold.id != ""
+	input.change.drift == hold.id
+}
 
 # What a hold does not say is left out: that it holds is said all the same.
 default who(_) := "somebody"

@@ -85,16 +85,20 @@ create function control.recovery_state() returns text
 $$;
 
 -- No attempt opens while the house is in recovery, or may be older than it was (I18).
-create function control.attempt_not_in_recovery() returns trigger
+create function control.refused_in_recovery() returns trigger
     language plpgsql as $$
 begin
     if control.recovery_state() <> 'none' then
-        raise exception 'the house is in recovery' using errcode = 'BW018', constraint = 'attempts_not_in_recovery';
+        raise exception 'the house is in recovery' using errcode = 'BW018', constraint = tg_table_name || '_not_in_recovery';
     end if;
     return new;
 end $$;
 create trigger attempts_not_in_recovery before insert on control.attempts
-    for each row execute function control.attempt_not_in_recovery();
+    for each row execute function control.refused_in_recovery();
+
+-- Nor is anything taken as applied meanwhile, though nothing is sent by that.
+create trigger adoptions_not_in_recovery before insert on control.adoptions
+    for each row execute function control.refused_in_recovery();
 
 -- What was found stays until a recovery is entered; an older OpenBao may be brought back.
 create function control.recovery_steps() returns trigger
@@ -155,9 +159,9 @@ create trigger recovery_releases_immutable before update or delete or truncate o
 create trigger recovery_exits_immutable before update or delete or truncate on control.recovery_exits
     for each statement execute function control.never_changes();
 
-revoke all on function control.recovery_state(), control.attempt_not_in_recovery(), control.recovery_steps(),
+revoke all on function control.recovery_state(), control.refused_in_recovery(), control.recovery_steps(),
     control.epoch_by_recovery(), control.release_was_observed() from public;
-grant execute on function control.recovery_state(), control.attempt_not_in_recovery(), control.recovery_steps(),
+grant execute on function control.recovery_state(), control.refused_in_recovery(), control.recovery_steps(),
     control.epoch_by_recovery(), control.release_was_observed() to bronzeward_gateway;
 grant execute on function control.recovery_state() to bronzeward_auditor;
 grant select on control.recovery, control.recoveries, control.recovery_releases, control.recovery_exits
@@ -166,6 +170,7 @@ grant insert on control.recoveries, control.recovery_releases, control.recovery_
 grant update on control.recovery to bronzeward_gateway;
 grant update (epoch, epoch_at) on control.installation to bronzeward_gateway;
 
+comment on function control.refused_in_recovery() is 'Refuses what may not happen in recovery.';
 comment on function control.recovery_state() is 'none, rolled-back, older-openbao or entered. In all but none no attempt opens.';
 comment on table control.recovery is 'One row: the version of the anchor in OpenBao that was last written, and what was found by comparing with it.';
 comment on column control.recovery.singleton is 'Always true.';
