@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -78,6 +79,10 @@ func TestAGatewayKilledWhileItEntersRecovery(t *testing.T) {
 			}
 			victim = s.serve(t, "heir")
 			out, err := enter().CombinedOutput()
+			for tries := 0; exitOf(err) == 5 && tries < 10; tries++ { // a machine under load: asked again, as the answer says
+				t.Logf("%s\nthe gateway:\n%s", out, victim.log)
+				out, err = enter().CombinedOutput()
+			}
 			if err != nil {
 				t.Fatalf("entering again: %v\n%s\nthe gateway:\n%s", err, out, victim.log)
 			}
@@ -96,4 +101,13 @@ func TestAGatewayKilledWhileItEntersRecovery(t *testing.T) {
 			}
 		})
 	}
+}
+
+// exitOf is the code a command ended with; 0 for one that did not fail.
+func exitOf(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
 }
