@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"bronzeward/fixtures/page"
 	"bronzeward/audit/tree"
 	"bronzeward/fixtures/fullbook"
 	"bronzeward/fixtures/postgres"
@@ -81,7 +82,7 @@ func benchFull(ctx context.Context, args []string) (err error) {
 	if *write == "" {
 		return nil
 	}
-	return writeBetween(*write, bookBegin, bookEnd, text)
+	return page.Write(*write, bookBegin, bookEnd, text)
 }
 
 // openFullHouse opens a book, and makes and fills it as far as it is not there yet.
