@@ -32,6 +32,9 @@ func (c *call) apply() error {
 			return c.notWritten(uuid.Nil, err)
 		}
 		t.machine = &machine
+		if machine.Retired != nil {
+			return c.denyAbout(t, retired(&machine))
+		}
 		if err := c.stillLive(); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"slices"
 
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
@@ -15,6 +16,13 @@ func holdsOf(l control.Locked) []policy.Hold {
 		return []policy.Hold{}
 	}
 	return l.Holds
+}
+
+// stopping are the holds that stop an apply or dry run whatever the law says. A freeze lets through
+// what changes nothing on the machine: a dry run, and a change that only adopts.
+func stopping(f *policy.Facts) []policy.Hold {
+	harmless := f.Call.DryRun || f.Change != nil && f.Change.Kind == "adopt"
+	return slices.DeleteFunc(slices.Clone(f.Holds), func(h policy.Hold) bool { return harmless && h.Kind == policy.HoldFreeze })
 }
 
 // evidenceFacts is the Evidence as a policy sees it.
@@ -69,7 +77,9 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 	must(f.Evidence.Minor == facts.SupportedMinor, "BW-INVARIANT-009",
 		fmt.Sprintf("the machine runs Talos %s; applies are judged for %s", f.Evidence.Version, facts.SupportedMinor))
 	must(len(f.Config.Problems) == 0, "BW-INVARIANT-010", "the configuration is not one that can be read whole")
-	must(len(f.Holds) == 0, "BW-INVARIANT-011", "the machine's scope is held")
+	for _, h := range stopping(f) {
+		must(false, "BW-INVARIANT-011", fmt.Sprintf("the machine's scope is held (%s %s)", h.Kind, h.ID))
+	}
 	if f.Call.DryRun {
 		must(!f.Evidence.Staged, "BW-INVARIANT-012", "a dry run would disturb what is staged or on trial")
 		must(f.Call.Mode == "no-reboot" || f.Call.Mode == "auto", "BW-INVARIANT-013", "a dry run is of mode no-reboot or auto")

@@ -67,7 +67,14 @@ func (g *Gateway) conclude(ctx context.Context, l *look, a *control.Attempt, ans
 	began := time.Now()
 	back := g.readBack(ctx, l, a, answer)
 	g.metrics.seconds.WithLabelValues("read-back").Observe(time.Since(began).Seconds())
-	if back.Last != nil {
+	switch {
+	case back.Last == nil:
+	case back.OtherMachine:
+		// What another machine holds is nothing this attempt has read back.
+		o := readBackOutcome(back.Last, g.digester.Digest(back.Last.Active.Text), g.digester.Digest(back.Last.Persistent.Text))
+		o.Message = "of another machine, node id " + printable(back.Last.NodeID)
+		c.Outcomes = append(c.Outcomes, o)
+	default:
 		c.ReadActive = g.readDigest(back.ActiveMatches, back.Last.Active.Text, a)
 		c.ReadPersistent = g.readDigest(back.PersistentMatches, back.Last.Persistent.Text, a)
 		c.Outcomes = append(c.Outcomes, readBackOutcome(back.Last, c.ReadActive, c.ReadPersistent))
@@ -85,12 +92,24 @@ func (g *Gateway) conclude(ctx context.Context, l *look, a *control.Attempt, ans
 		c.To, c.Reason = control.StateRejected, "the node answered "+answer.Code.String()+" and nothing moved"
 	case back.Last == nil:
 		c.To, c.Reason = control.StateUnresolved, "the machine could not be read back"
+	case back.OtherMachine:
+		c.To, c.Reason = control.StateUnresolved, heard(answer)+", and another machine answers at its address by now"
+	case back.Rebooted:
+		c.To, c.Reason = control.StateUnresolved, heard(answer)+", and the machine rebooted meanwhile and does not hold the configuration"
 	case answer.Got && !answer.Relayed():
 		c.To, c.Reason = control.StateUnresolved, "the node answered "+answer.Code.String()+", and what it holds says otherwise"
 	default:
 		c.To, c.Reason = control.StateUnresolved, "no answer came, and the machine does not hold the configuration yet"
 	}
 	return c
+}
+
+// heard says what came back of the send, for what it left open.
+func heard(answer upstream.Answer) string {
+	if answer.Got && !answer.Relayed() {
+		return "the node answered " + answer.Code.String()
+	}
+	return "no answer came"
 }
 
 // readDigest is the digest of a text read back: the attempt's own when it is that text,

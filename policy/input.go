@@ -30,7 +30,7 @@ var keyTerms = func() map[string]*ast.Term {
 		"documents", "dry_run", "entries", "epoch_current", "evidence", "field", "groups", "groups_now",
 		"holder", "holds", "id", "identical", "identity_matches", "issuer", "kind", "labels", "line",
 		"machine", "message", "method", "minor", "mode", "mode_given", "name", "namespace", "now", "path",
-		"persistent", "phase", "pinned", "problems", "proof", "proof_ends", "reboot", "requester",
+		"persistent", "phase", "pinned", "problems", "proof", "proof_ends", "reason", "reboot", "requester",
 		"resource", "revoked", "role", "scope", "service", "since", "size", "spender", "stage", "staged",
 		"state", "stream", "subject", "targets", "try_timeout_seconds", "type", "version",
 	} {
@@ -242,6 +242,7 @@ func holdTerm(h *Hold) *ast.Term {
 		kv("holder", personTerm(&h.Holder)),
 		kv("since", stamp(h.Since)),
 		kv("scope", str(h.Scope)),
+		kv("reason", ast.StringTerm(h.Reason)), // a person's words: not worth interning
 	)
 }
 

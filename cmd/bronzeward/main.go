@@ -28,7 +28,8 @@ type commands struct {
 
 	Changes   changes.Commands  `cmd:"" group:"changes" help:"Propose, look at, approve and apply changes." aliases:"change"`
 	Approvals changes.Approvals `cmd:"" group:"changes" help:"Take approvals back." aliases:"approval"`
-	Machines  machines.Commands `cmd:"" group:"changes" help:"Add, observe and pin machines." aliases:"machine"`
+	Machines  machines.Commands `cmd:"" group:"changes" help:"Add, observe, pin, freeze and retire machines." aliases:"machine"`
+	Clusters  machines.Clusters `cmd:"" group:"changes" help:"Say how many machines of a cluster may be changed at once." aliases:"cluster"`
 	Attempts  changes.Attempts  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
 	Notices   changes.Notices   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
 	Digest    changes.Digest    `cmd:"" group:"changes" help:"Compute the configuration digest of a file, or compare it with one."`

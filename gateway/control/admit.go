@@ -35,8 +35,8 @@ type Request struct {
 type Locked struct {
 	Stamp
 	Machine Machine
-	// Holds are the attempts that close the machine's scope, and, for an apply, those that
-	// use up the cluster's rollout limit.
+	// Holds are what closes the machine's scope: a freeze, a retirement, attempts; and, for an
+	// apply, the attempts that use up the cluster's rollout limit.
 	Holds []policy.Hold
 	// InFlight is the held attempt of the very same request, if there is one: the judge
 	// refuses and names it.

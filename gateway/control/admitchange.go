@@ -149,6 +149,8 @@ func guardCapture(r Request, v view, j Judgement) error {
 		return &GuardError{Guard: "caller_not_revoked", Message: "the caller is revoked"}
 	case j.Attempt != nil:
 		return &GuardError{Guard: "capture_or_attempt", Message: "a change is captured or spent, not both"}
+	case l.Machine.Retired != nil:
+		return &GuardError{Guard: "changes_machine_not_retired", Message: "the machine was retired " + l.Machine.Retired.Text()}
 	case holder != nil:
 		return busyError(holder, "machine")
 	case r.Serial == 0:

@@ -68,6 +68,7 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 		return view{}, err
 	}
 	v.sortChanges(live, approvals)
+	v.locked.Holds = v.locked.Machine.Holds()
 	key := RequestKey(r.Digest, r.Caller, r.MachineID, r.Mode)
 	others := 0
 	for i := range v.held {
@@ -117,6 +118,9 @@ func guard(r Request, v view, j Judgement) error {
 	if j.Attempt == nil {
 		return nil
 	}
+	if err := standsOpen(&l.Machine); err != nil {
+		return err
+	}
 	if err := guardChange(r, l, j); err != nil {
 		return err
 	}
@@ -129,6 +133,17 @@ func guard(r Request, v view, j Judgement) error {
 		return &GuardError{Guard: "attempts_mode", Message: "only mode no-reboot is sent"}
 	case l.Machine.Role != "worker" || j.Attempt.LiveType != "worker":
 		return &GuardError{Guard: "attempts_live_type", Message: "only workers are applied to"}
+	}
+	return nil
+}
+
+// standsOpen refuses a machine that a person closed to changes. The attempt's row says it once more.
+func standsOpen(m *Machine) error {
+	switch {
+	case m.Retired != nil:
+		return &GuardError{Guard: "attempts_machine_not_retired", Message: "the machine was retired " + m.Retired.Text()}
+	case m.Frozen != nil:
+		return &GuardError{Guard: "attempts_machine_not_frozen", Message: "the machine is frozen " + m.Frozen.text()}
 	}
 	return nil
 }

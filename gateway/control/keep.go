@@ -95,7 +95,8 @@ func (s *Store) SawPerson(ctx context.Context, who policy.Person, kind string, g
 // TimelineItem is one thing that happened to a machine.
 type TimelineItem struct {
 	At time.Time
-	// Kind is "observation", "change", "approval", "approval-revocation" or "attempt".
+	// Kind is "observation", "change", "approval", "approval-revocation", "attempt", "late-landing",
+	// "freeze", "unfreeze" or "retirement".
 	Kind   string
 	ID     uuid.UUID
 	Person policy.Person

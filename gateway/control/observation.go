@@ -84,19 +84,18 @@ func (s *Store) RecordObservation(ctx context.Context, name string, o Observatio
 	})
 }
 
-// afterObservation ends changes that were proposed against something else than was seen. What
-// was seen counts only when nothing has moved since before it was read, and nothing is under
+// afterObservation recognises a late landing in what was seen, and ends changes that were
+// proposed against something else. What was seen counts only when nothing has moved since before it was read, and nothing is under
 // way (I7).
 func (s *Store) afterObservation(ctx context.Context, tx pgx.Tx, m *Machine, o Observation, entry uuid.UUID) error {
 	if o.NotedSerial == 0 || o.NotedSerial != m.Serial || o.Identity != m.Identity {
 		return nil
 	}
-	rows, err := tx.Query(ctx, sqlHeldAttempts, m.ID, false)
-	if err != nil {
-		return sqlError("reading what holds the machine", err)
-	}
-	held, err := pgx.CollectRows(rows, collectAttempt)
+	held, err := holding(ctx, tx, m.ID)
 	if err != nil || len(held) > 0 {
+		return err
+	}
+	if err := s.lateOf(ctx, tx, m, o.Active, o.Persistent); err != nil {
 		return err
 	}
 	return supersede(ctx, tx, m.ID, o.Active, o.Persistent, entry)

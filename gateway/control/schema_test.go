@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
@@ -39,6 +40,11 @@ func files(t *testing.T) fstest.MapFS {
 		out[name] = &fstest.MapFile{Data: text}
 	}
 	return out
+}
+
+// numbered is the name of the migration so many after the newest.
+func numbered(after int32, name string) string {
+	return fmt.Sprintf("%03d_%s.sql", NewestSchema+after, name)
 }
 
 func migration(sql string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(sql)} }
@@ -119,7 +125,7 @@ func TestMigrateRefusesAChangedMigration(t *testing.T) {
 	wantErr(t, migrateTo(t.Context(), conn, changed, nil), ErrSchema)
 
 	fewer := files(t)
-	delete(fewer, "006_views.sql")
+	delete(fewer, "007_holds.sql")
 	wantErr(t, migrateTo(t.Context(), conn, fewer, nil), ErrSchema)
 }
 
@@ -127,19 +133,19 @@ func TestMigrateRefusesAChangedMigration(t *testing.T) {
 func TestAFailedMigrationLeavesTheVersionBefore(t *testing.T) {
 	w := newWorld(t)
 	conn := connect(t, w.url(t, "postgres"))
-	more := files(t)
-	more["007_more.sql"] = migration("create table control.more (); select 1 / 0;")
+	more, next := files(t), numbered(1, "more")
+	more[next] = migration("create table control.more (); select 1 / 0;")
 	if err := migrateTo(t.Context(), conn, more, nil); err == nil {
 		t.Fatal("a failing migration passed")
 	}
 	if err := CheckSchema(t.Context(), conn); err != nil {
 		t.Errorf("after the failure: %v", err)
 	}
-	more["007_more.sql"].Data = []byte("create table control.more ();")
+	more[next].Data = []byte("create table control.more ();")
 	if err := migrateTo(t.Context(), conn, more, nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.count(t, "select count(*) from control.schema_checksums where version = 7"); n != 1 {
+	if n := w.count(t, "select count(*) from control.schema_checksums where version = $1", NewestSchema+1); n != 1 {
 		t.Error("the new migration has no checksum")
 	}
 }

@@ -87,7 +87,10 @@ func plainProblem(err error) *problem {
 		return &problem{status: http.StatusBadRequest, code: "BW-HTTP-400", detail: err.Error()}
 	case errors.Is(err, control.ErrNotFound):
 		return &problem{status: http.StatusNotFound, code: "BW-HTTP-404", detail: err.Error()}
+	case errors.Is(err, control.ErrRetired):
+		return conflict("BW-HOLDS-009", err.Error(), "bronzeward machines list --all")
 	case errors.Is(err, control.ErrConflict), errors.Is(err, control.ErrTooEarly), errors.Is(err, control.ErrNoObservation),
+		errors.Is(err, control.ErrFrozen), errors.Is(err, control.ErrNotFrozen),
 		errors.Is(err, control.ErrContradicted), errors.Is(err, control.ErrNotOwner), errors.Is(err, control.ErrMoved):
 		return conflict("BW-HTTP-409", err.Error(), "")
 	case errors.Is(err, context.DeadlineExceeded):

@@ -23,6 +23,7 @@ type Config struct {
 	Verdicts     Verdicts
 	Revokes      Revokes
 	Inventory    Inventory
+	Closings     Closings
 	Observer     Observer
 	Accounts     Accounts
 	Certificates Certificates
@@ -57,7 +58,7 @@ func (c *Config) Validate() error {
 	for name, missing := range map[string]bool{
 		"Identity": c.Identity == nil, "Limiter": c.Limiter == nil, "Book": c.Book == nil, "Authority": c.Authority == nil,
 		"Digester": c.Digester == nil, "Proposals": c.Proposals == nil, "Verdicts": c.Verdicts == nil, "Revokes": c.Revokes == nil,
-		"Inventory": c.Inventory == nil, "Observer": c.Observer == nil, "Accounts": c.Accounts == nil, "Changes": c.Changes == nil,
+		"Inventory": c.Inventory == nil, "Closings": c.Closings == nil, "Observer": c.Observer == nil, "Accounts": c.Accounts == nil, "Changes": c.Changes == nil,
 		"Machines": c.Machines == nil, "History": c.History == nil, "Attempts": c.Attempts == nil, "Revocations": c.Revocations == nil,
 		"Notices": c.Notices == nil, "Certificates": c.Certificates == nil, "Digests": c.Digests == nil, "DigestKeys": c.DigestKeys == nil,
 		"Decisions": c.Decisions == nil, "Order": c.Order == nil, "Checkpoints": c.Checkpoints == nil, "Prover": c.Prover == nil,

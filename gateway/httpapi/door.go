@@ -32,6 +32,7 @@ const (
 const (
 	actChangesRead     = "changes.read"
 	actMachinesRead    = "machines.read"
+	actClustersRead    = "clusters.read"
 	actAttemptsRead    = "attempts.read"
 	actIdentitiesRead  = "identities.read"
 	actNoticesRead     = "notices.read"

@@ -60,8 +60,8 @@ func (d *door) holding(ctx context.Context, f control.AttemptFilter) ([]control.
 const mostHolding = 1000
 
 func (d *door) listMachines(c *call) (answer, error) {
-	q := c.query("cluster", "limit", "cursor")
-	cluster, limit, after := q.text("cluster", mostWord), q.limit(), q.afterMachine()
+	q := c.query("cluster", "all", "limit", "cursor")
+	cluster, retired, limit, after := q.text("cluster", mostWord), q.flag("all"), q.limit(), q.afterMachine()
 	if q.err != nil {
 		return nil, q.err
 	}
@@ -77,7 +77,9 @@ func (d *door) listMachines(c *call) (answer, error) {
 		return nil, err
 	}
 	slices.SortFunc(all, func(a, b control.Machine) int { return cmp.Compare(a.Name, b.Name) })
-	all = slices.DeleteFunc(all, func(m control.Machine) bool { return m.Name <= after || cluster != "" && m.Cluster != cluster })
+	all = slices.DeleteFunc(all, func(m control.Machine) bool {
+		return m.Name <= after || cluster != "" && m.Cluster != cluster || m.Retired != nil && !retired
+	})
 	page, next := pageOf(all, limit, func(m *control.Machine) string { return cursorOf(listOfMachines, m.Name) })
 	body := api.MachineList{Items: make([]api.Machine, 0, len(page)), Next: next}
 	for i := range page {

@@ -91,6 +91,15 @@ type Inventory interface {
 	UpdateMachine(ctx context.Context, by identity.Actor, name string, u control.MachineUpdate, once *control.Once) (audit.Receipt, error)
 }
 
+// Closings close machines to changes, open them again, and say how many may be changed at once.
+type Closings interface {
+	FreezeMachine(ctx context.Context, by identity.Actor, name, reason string, once *control.Once) (control.Freeze, error)
+	UnfreezeMachine(ctx context.Context, by identity.Actor, name, reason string, once *control.Once) (control.Freeze, error)
+	// RetireMachine is for good.
+	RetireMachine(ctx context.Context, by identity.Actor, name, reason string, once *control.Once) (control.Machine, error)
+	SetRolloutLimit(ctx context.Context, by identity.Actor, cluster string, limit int) error
+}
+
 // Observer reads machines.
 type Observer interface {
 	Observe(ctx context.Context, by identity.Actor, name string, once *control.Once) (control.Observation, error)
@@ -131,6 +140,9 @@ type MachineStore interface {
 	GetMachine(ctx context.Context, name string) (control.Machine, error)
 	Machine(ctx context.Context, id uuid.UUID) (*control.Machine, error)
 	ListMachines(ctx context.Context) ([]control.Machine, error)
+	// Freezes gives a machine's freezes, the newest first.
+	Freezes(ctx context.Context, machine uuid.UUID) ([]control.Freeze, error)
+	ListClusters(ctx context.Context) ([]control.Cluster, error)
 }
 
 // HistoryStore reads what happened to a machine.

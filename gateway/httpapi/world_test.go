@@ -46,7 +46,7 @@ func (w *world) config() Config {
 	h := w.house
 	return Config{
 		Identity: h, Limiter: h, Book: h, Authority: h, Digester: digests{},
-		Proposals: h, Verdicts: h, Revokes: h, Inventory: h, Observer: h, Accounts: h,
+		Proposals: h, Verdicts: h, Revokes: h, Inventory: h, Closings: h, Observer: h, Accounts: h,
 		Certificates: h, Digests: h, DigestKeys: h, Login: Login{
 			Issuers: []LoginIssuer{{Issuer: "https://id.example", ClientID: "bronzeward", Audience: []string{"bronzeward"}}}, TalosEndpoints: []string{"gate.example:50000"},
 		},

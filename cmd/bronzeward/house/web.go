@@ -81,7 +81,7 @@ func newWeb(c *config.Config, r rooms, certificate gateway.CertificateSource) (*
 	}
 	handler, err := httpapi.New(httpapi.Config{
 		Identity: noticing{r.who, r.gw}, Limiter: r.gw, Book: r.acts, Authority: authority{r.store}, Digester: r.keys.digester,
-		Proposals: r.acts, Verdicts: r.acts, Revokes: r.acts, Inventory: r.acts, Observer: r.acts, Accounts: r.acts,
+		Proposals: r.acts, Verdicts: r.acts, Revokes: r.acts, Inventory: r.acts, Closings: r.acts, Observer: r.acts, Accounts: r.acts,
 		Certificates: r.acts, Digests: r.acts, DigestKeys: r.acts, Login: c.LoginOffer(),
 		Changes: r.store, Machines: r.store, History: r.store, Attempts: r.store, Revocations: r.store, Notices: r.store,
 		Decisions: r.book, Order: r.book, Checkpoints: r.book, Prover: r.book,

@@ -204,25 +204,28 @@ func (e HealthStatus) Valid() bool {
 
 // Defines values for HoldKind.
 const (
-	Drift             HoldKind = "drift"
-	Freeze            HoldKind = "freeze"
-	OpenAttempt       HoldKind = "open-attempt"
-	Recovery          HoldKind = "recovery"
-	UnresolvedAttempt HoldKind = "unresolved-attempt"
+	HoldKindDrift             HoldKind = "drift"
+	HoldKindFreeze            HoldKind = "freeze"
+	HoldKindOpenAttempt       HoldKind = "open-attempt"
+	HoldKindRecovery          HoldKind = "recovery"
+	HoldKindRetired           HoldKind = "retired"
+	HoldKindUnresolvedAttempt HoldKind = "unresolved-attempt"
 )
 
 // Valid indicates whether the value is a known member of the HoldKind enum.
 func (e HoldKind) Valid() bool {
 	switch e {
-	case Drift:
+	case HoldKindDrift:
 		return true
-	case Freeze:
+	case HoldKindFreeze:
 		return true
-	case OpenAttempt:
+	case HoldKindOpenAttempt:
 		return true
-	case Recovery:
+	case HoldKindRecovery:
 		return true
-	case UnresolvedAttempt:
+	case HoldKindRetired:
+		return true
+	case HoldKindUnresolvedAttempt:
 		return true
 	default:
 		return false
@@ -340,7 +343,11 @@ const (
 	TimelineItemKindApprovalRevocation TimelineItemKind = "approval-revocation"
 	TimelineItemKindAttempt            TimelineItemKind = "attempt"
 	TimelineItemKindChange             TimelineItemKind = "change"
+	TimelineItemKindFreeze             TimelineItemKind = "freeze"
+	TimelineItemKindLateLanding        TimelineItemKind = "late-landing"
 	TimelineItemKindObservation        TimelineItemKind = "observation"
+	TimelineItemKindRetirement         TimelineItemKind = "retirement"
+	TimelineItemKindUnfreeze           TimelineItemKind = "unfreeze"
 )
 
 // Valid indicates whether the value is a known member of the TimelineItemKind enum.
@@ -354,7 +361,15 @@ func (e TimelineItemKind) Valid() bool {
 		return true
 	case TimelineItemKindChange:
 		return true
+	case TimelineItemKindFreeze:
+		return true
+	case TimelineItemKindLateLanding:
+		return true
 	case TimelineItemKindObservation:
+		return true
+	case TimelineItemKindRetirement:
+		return true
+	case TimelineItemKindUnfreeze:
 		return true
 	default:
 		return false
@@ -505,11 +520,14 @@ type Attempt struct {
 	Instance string `json:"instance"`
 
 	// Landed Null while nobody can say.
-	Landed    *bool     `json:"landed"`
-	Machine   string    `json:"machine"`
-	MachineID UUID      `json:"machine_id"`
-	Mode      string    `json:"mode"`
-	OpenedAt  time.Time `json:"opened_at"`
+	Landed *bool `json:"landed"`
+
+	// LateAt When the machine was seen to hold its configuration after somebody had accounted for it; null when it never was.
+	LateAt    *time.Time `json:"late_at"`
+	Machine   string     `json:"machine"`
+	MachineID UUID       `json:"machine_id"`
+	Mode      string     `json:"mode"`
+	OpenedAt  time.Time  `json:"opened_at"`
 
 	// Read What was read back; empty before that.
 	Read   Digests `json:"read"`
@@ -700,6 +718,30 @@ type CheckpointList struct {
 	Next Next `json:"next"`
 }
 
+// Cluster A set of machines with one rollout limit.
+type Cluster struct {
+	// Holds The attempts that use up its rollout limit now.
+	Holds []Hold `json:"holds"`
+
+	// Machines How many of its machines are in service.
+	Machines int    `json:"machines"`
+	Name     string `json:"name"`
+
+	// RolloutLimit How many machines may have an attempt that may still land at the same time.
+	RolloutLimit RolloutLimit `json:"rollout_limit"`
+}
+
+// ClusterList defines model for ClusterList.
+type ClusterList struct {
+	Items []Cluster `json:"items"`
+}
+
+// ClusterUpdate defines model for ClusterUpdate.
+type ClusterUpdate struct {
+	// RolloutLimit How many machines may have an attempt that may still land at the same time.
+	RolloutLimit RolloutLimit `json:"rollout_limit"`
+}
+
 // Code Code of a reason, such as BW-MODE-002.
 type Code = string
 
@@ -856,6 +898,25 @@ type Finding struct {
 	Message string `json:"message"`
 }
 
+// Freeze A hold that a person set.
+type Freeze struct {
+	// By Somebody, across certificates and tokens. Both together are the person.
+	By         Person `json:"by"`
+	DecisionID UUID   `json:"decision_id"`
+	ID         UUID   `json:"id"`
+
+	// Lifted How it ended; null while it stands.
+	Lifted  *Lifting  `json:"lifted"`
+	Machine string    `json:"machine"`
+	Reason  string    `json:"reason"`
+	Since   time.Time `json:"since"`
+}
+
+// FreezeList defines model for FreezeList.
+type FreezeList struct {
+	Items []Freeze `json:"items"`
+}
+
 // Health defines model for Health.
 type Health struct {
 	Status HealthStatus `json:"status"`
@@ -867,9 +928,12 @@ type HealthStatus string
 // Hold Why a machine is closed.
 type Hold struct {
 	// Holder Somebody, across certificates and tokens. Both together are the person.
-	Holder Person    `json:"holder"`
-	ID     string    `json:"id"`
-	Kind   HoldKind  `json:"kind"`
+	Holder Person   `json:"holder"`
+	ID     string   `json:"id"`
+	Kind   HoldKind `json:"kind"`
+
+	// Reason Why; a person's words of a freeze.
+	Reason string    `json:"reason"`
 	Scope  HoldScope `json:"scope"`
 	Since  time.Time `json:"since"`
 }
@@ -944,6 +1008,16 @@ type LastOutcome struct {
 // LeafHash defines model for LeafHash.
 type LeafHash = string
 
+// Lifting defines model for Lifting.
+type Lifting struct {
+	At time.Time `json:"at"`
+
+	// By Somebody, across certificates and tokens. Both together are the person.
+	By         Person `json:"by"`
+	DecisionID UUID   `json:"decision_id"`
+	Reason     string `json:"reason"`
+}
+
 // Login defines model for Login.
 type Login struct {
 	Issuers []LoginIssuer `json:"issuers"`
@@ -986,11 +1060,17 @@ type Machine struct {
 	PinnedAt *time.Time `json:"pinned_at"`
 	Port     int        `json:"port"`
 
+	// Retired Who said that it never comes back; null while it is in service.
+	Retired *Retirement `json:"retired"`
+
 	// Role The role it is expected to have.
 	Role MachineRole `json:"role"`
 
 	// Serial Moves when an attempt opens or closes and when addresses or identity change.
 	Serial int64 `json:"serial"`
+
+	// Staged Whether another configuration than the active one was on its disk when it was last observed: the next reboot would bring that. Null while it was never observed, or the two cannot be compared.
+	Staged *bool `json:"staged"`
 }
 
 // MachineIdentity What tells one node from another; empty where it is not known.
@@ -1082,6 +1162,12 @@ type NewChange struct {
 // NewChangeMode defines model for NewChange.Mode.
 type NewChangeMode string
 
+// NewFreeze defines model for NewFreeze.
+type NewFreeze struct {
+	// Reason Why; it goes into the book.
+	Reason Sentence `json:"reason"`
+}
+
 // NewIdentityRevocation defines model for NewIdentityRevocation.
 type NewIdentityRevocation struct {
 	// Issuer An issuer or a subject.
@@ -1120,6 +1206,12 @@ type NewMachines struct {
 type NewPin struct {
 	// Replace True to replace an identity it is pinned to already.
 	Replace bool `json:"replace"`
+}
+
+// NewRetirement defines model for NewRetirement.
+type NewRetirement struct {
+	// Reason Why; it goes into the book.
+	Reason Sentence `json:"reason"`
 }
 
 // Next `cursor` of the next page; empty on the last one.
@@ -1244,6 +1336,19 @@ type Reason struct {
 	Reason Sentence `json:"reason"`
 }
 
+// Retirement defines model for Retirement.
+type Retirement struct {
+	At time.Time `json:"at"`
+
+	// By Somebody, across certificates and tokens. Both together are the person.
+	By         Person `json:"by"`
+	DecisionID UUID   `json:"decision_id"`
+	Reason     string `json:"reason"`
+}
+
+// RolloutLimit How many machines may have an attempt that may still land at the same time.
+type RolloutLimit = int
+
 // Sentence Why; it goes into the book.
 type Sentence = string
 
@@ -1313,6 +1418,9 @@ type AttemptInPath = string
 // ChangeInPath defines model for ChangeInPath.
 type ChangeInPath = string
 
+// ClusterInPath defines model for ClusterInPath.
+type ClusterInPath = string
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -1346,11 +1454,17 @@ type Limited = Problem
 // OneAttempt One sending of a real apply to a machine.
 type OneAttempt = Attempt
 
+// OneFreeze A hold that a person set.
+type OneFreeze = Freeze
+
 // OneMachine One Talos node as the house knows it.
 type OneMachine = Machine
 
 // Refused RFC 9457. `type` is `about:blank` throughout, so `title` is the status in words; `code` says which problem it is.
 type Refused = Problem
+
+// RetiredMachine One Talos node as the house knows it.
+type RetiredMachine = Machine
 
 // SameChange A proposed act on one machine. All but its state is immutable.
 type SameChange = Change
@@ -1582,6 +1696,9 @@ type ListMachinesParams struct {
 	// Cluster Only machines of this cluster.
 	Cluster *Word `form:"cluster,omitempty" json:"cluster,omitempty"`
 
+	// All Also machines that are retired.
+	All *bool `form:"all,omitempty" json:"all,omitempty"`
+
 	// Limit How many items a page has at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -1591,6 +1708,12 @@ type ListMachinesParams struct {
 
 // AddMachinesParams defines parameters for AddMachines.
 type AddMachinesParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// FreezeMachineParams defines parameters for FreezeMachine.
+type FreezeMachineParams struct {
 	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1607,6 +1730,12 @@ type PinMachineParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// RetireMachineParams defines parameters for RetireMachine.
+type RetireMachineParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTimelineParams defines parameters for ListTimeline.
 type ListTimelineParams struct {
 	// Limit How many items a page has at most.
@@ -1614,6 +1743,12 @@ type ListTimelineParams struct {
 
 	// Cursor `next` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// UnfreezeMachineParams defines parameters for UnfreezeMachine.
+type UnfreezeMachineParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListNoticesParams defines parameters for ListNotices.
@@ -1649,6 +1784,9 @@ type CancelChangeJSONRequestBody = Reason
 // RejectChangeJSONRequestBody defines body for RejectChange for application/json ContentType.
 type RejectChangeJSONRequestBody = Reason
 
+// UpdateClusterJSONRequestBody defines body for UpdateCluster for application/json ContentType.
+type UpdateClusterJSONRequestBody = ClusterUpdate
+
 // AddDigestKeyJSONRequestBody defines body for AddDigestKey for application/json ContentType.
 type AddDigestKeyJSONRequestBody = Nothing
 
@@ -1661,11 +1799,20 @@ type AddMachinesJSONRequestBody = NewMachines
 // UpdateMachineJSONRequestBody defines body for UpdateMachine for application/json ContentType.
 type UpdateMachineJSONRequestBody = MachineUpdate
 
+// FreezeMachineJSONRequestBody defines body for FreezeMachine for application/json ContentType.
+type FreezeMachineJSONRequestBody = NewFreeze
+
 // ObserveMachineJSONRequestBody defines body for ObserveMachine for application/json ContentType.
 type ObserveMachineJSONRequestBody = Nothing
 
 // PinMachineJSONRequestBody defines body for PinMachine for application/json ContentType.
 type PinMachineJSONRequestBody = NewPin
+
+// RetireMachineJSONRequestBody defines body for RetireMachine for application/json ContentType.
+type RetireMachineJSONRequestBody = NewRetirement
+
+// UnfreezeMachineJSONRequestBody defines body for UnfreezeMachine for application/json ContentType.
+type UnfreezeMachineJSONRequestBody = NewFreeze
 
 // Getter for additional properties for Proof. Returns the specified
 // element and whether it was found
@@ -1865,6 +2012,17 @@ type OneAttemptJSONResponse struct {
 	Headers OneAttemptResponseHeaders
 }
 
+type OneFreezeResponseHeaders struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+type OneFreezeJSONResponse struct {
+	Body Freeze
+
+	Headers OneFreezeResponseHeaders
+}
+
 type OneMachineResponseHeaders struct {
 	BronzewardDecision UUID
 	BronzewardLeaf     LeafHash
@@ -1885,6 +2043,17 @@ type RefusedApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers RefusedResponseHeaders
+}
+
+type RetiredMachineResponseHeaders struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+type RetiredMachineJSONResponse struct {
+	Body Machine
+
+	Headers RetiredMachineResponseHeaders
 }
 
 type SameChangeResponseHeaders struct {
@@ -2877,6 +3046,130 @@ func (response GetConsistencydefaultApplicationProblemPlusJSONResponse) VisitGet
 	return err
 }
 
+type ListClustersRequestObject struct {
+}
+
+type ListClustersResponseObject interface {
+	VisitListClustersResponse(w http.ResponseWriter) error
+}
+
+type ListClusters200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type ListClusters200JSONResponse struct {
+	Body    ClusterList
+	Headers ListClusters200ResponseHeaders
+}
+
+func (response ListClusters200JSONResponse) VisitListClustersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClustersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListClustersdefaultApplicationProblemPlusJSONResponse) VisitListClustersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateClusterRequestObject struct {
+	ID   ClusterInPath `json:"id"`
+	Body *UpdateClusterJSONRequestBody
+}
+
+type UpdateClusterResponseObject interface {
+	VisitUpdateClusterResponse(w http.ResponseWriter) error
+}
+
+type UpdateCluster200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type UpdateCluster200JSONResponse struct {
+	Body    Cluster
+	Headers UpdateCluster200ResponseHeaders
+}
+
+func (response UpdateCluster200JSONResponse) VisitUpdateClusterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateClusterdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response UpdateClusterdefaultApplicationProblemPlusJSONResponse) VisitUpdateClusterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDecisionsRequestObject struct {
 	Params ListDecisionsParams
 }
@@ -3687,6 +3980,127 @@ func (response UpdateMachinedefaultApplicationProblemPlusJSONResponse) VisitUpda
 	return err
 }
 
+type ListFreezesRequestObject struct {
+	ID MachineInPath `json:"id"`
+}
+
+type ListFreezesResponseObject interface {
+	VisitListFreezesResponse(w http.ResponseWriter) error
+}
+
+type ListFreezes200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type ListFreezes200JSONResponse struct {
+	Body    FreezeList
+	Headers ListFreezes200ResponseHeaders
+}
+
+func (response ListFreezes200JSONResponse) VisitListFreezesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListFreezesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListFreezesdefaultApplicationProblemPlusJSONResponse) VisitListFreezesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FreezeMachineRequestObject struct {
+	ID     MachineInPath `json:"id"`
+	Params FreezeMachineParams
+	Body   *FreezeMachineJSONRequestBody
+}
+
+type FreezeMachineResponseObject interface {
+	VisitFreezeMachineResponse(w http.ResponseWriter) error
+}
+
+type FreezeMachine201JSONResponse struct{ OneFreezeJSONResponse }
+
+func (response FreezeMachine201JSONResponse) VisitFreezeMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FreezeMachinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response FreezeMachinedefaultApplicationProblemPlusJSONResponse) VisitFreezeMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ObserveMachineRequestObject struct {
 	ID     MachineInPath `json:"id"`
 	Params ObserveMachineParams
@@ -3823,6 +4237,65 @@ func (response PinMachinedefaultApplicationProblemPlusJSONResponse) VisitPinMach
 	return err
 }
 
+type RetireMachineRequestObject struct {
+	ID     MachineInPath `json:"id"`
+	Params RetireMachineParams
+	Body   *RetireMachineJSONRequestBody
+}
+
+type RetireMachineResponseObject interface {
+	VisitRetireMachineResponse(w http.ResponseWriter) error
+}
+
+type RetireMachine201JSONResponse struct{ RetiredMachineJSONResponse }
+
+func (response RetireMachine201JSONResponse) VisitRetireMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetireMachinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response RetireMachinedefaultApplicationProblemPlusJSONResponse) VisitRetireMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTimelineRequestObject struct {
 	ID     MachineInPath `json:"id"`
 	Params ListTimelineParams
@@ -3863,6 +4336,65 @@ type ListTimelinedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListTimelinedefaultApplicationProblemPlusJSONResponse) VisitListTimelineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UnfreezeMachineRequestObject struct {
+	ID     MachineInPath `json:"id"`
+	Params UnfreezeMachineParams
+	Body   *UnfreezeMachineJSONRequestBody
+}
+
+type UnfreezeMachineResponseObject interface {
+	VisitUnfreezeMachineResponse(w http.ResponseWriter) error
+}
+
+type UnfreezeMachine201JSONResponse struct{ OneFreezeJSONResponse }
+
+func (response UnfreezeMachine201JSONResponse) VisitUnfreezeMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UnfreezeMachinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response UnfreezeMachinedefaultApplicationProblemPlusJSONResponse) VisitUnfreezeMachineResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4174,6 +4706,12 @@ type StrictServerInterface interface {
 	// GetConsistency Prove that a tree at one size begins with itself at a smaller one.
 	// (GET /checkpoints/consistency)
 	GetConsistency(ctx context.Context, request GetConsistencyRequestObject) (GetConsistencyResponseObject, error)
+	// ListClusters List clusters, by name.
+	// (GET /clusters)
+	ListClusters(ctx context.Context, request ListClustersRequestObject) (ListClustersResponseObject, error)
+	// UpdateCluster Set how many machines of a cluster may have an apply under way at the same time.
+	// (PATCH /clusters/{id})
+	UpdateCluster(ctx context.Context, request UpdateClusterRequestObject) (UpdateClusterResponseObject, error)
 	// ListDecisions Read the book, by what its entries say; or follow it.
 	// (GET /decisions)
 	ListDecisions(ctx context.Context, request ListDecisionsRequestObject) (ListDecisionsResponseObject, error)
@@ -4216,15 +4754,27 @@ type StrictServerInterface interface {
 	// UpdateMachine Replace a machine's addresses, port and labels.
 	// (PATCH /machines/{id})
 	UpdateMachine(ctx context.Context, request UpdateMachineRequestObject) (UpdateMachineResponseObject, error)
+	// ListFreezes List a machine's freezes, newest first, those that were lifted among them.
+	// (GET /machines/{id}/freezes)
+	ListFreezes(ctx context.Context, request ListFreezesRequestObject) (ListFreezesResponseObject, error)
+	// FreezeMachine Freeze a machine; it takes no change until an approver lifts it.
+	// (POST /machines/{id}/freezes)
+	FreezeMachine(ctx context.Context, request FreezeMachineRequestObject) (FreezeMachineResponseObject, error)
 	// ObserveMachine Read a machine and record what is seen; nothing on it changes.
 	// (POST /machines/{id}/observations)
 	ObserveMachine(ctx context.Context, request ObserveMachineRequestObject) (ObserveMachineResponseObject, error)
 	// PinMachine Fix a machine to the identity it shows now.
 	// (POST /machines/{id}/pins)
 	PinMachine(ctx context.Context, request PinMachineRequestObject) (PinMachineResponseObject, error)
+	// RetireMachine Say that a machine never comes back. That is for good.
+	// (POST /machines/{id}/retirements)
+	RetireMachine(ctx context.Context, request RetireMachineRequestObject) (RetireMachineResponseObject, error)
 	// ListTimeline List what happened to a machine, newest first.
 	// (GET /machines/{id}/timeline)
 	ListTimeline(ctx context.Context, request ListTimelineRequestObject) (ListTimelineResponseObject, error)
+	// UnfreezeMachine Lift the freeze of a machine.
+	// (POST /machines/{id}/unfreezings)
+	UnfreezeMachine(ctx context.Context, request UnfreezeMachineRequestObject) (UnfreezeMachineResponseObject, error)
 	// Metrics Give the numbers of this replica to Prometheus.
 	// (GET /metrics)
 	Metrics(ctx context.Context, request MetricsRequestObject) (MetricsResponseObject, error)

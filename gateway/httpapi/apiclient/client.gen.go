@@ -273,6 +273,29 @@ type ClientInterface interface {
 	// Corresponds with GET /checkpoints/consistency (the `GetConsistency` operationId).
 	GetConsistency(ctx context.Context, params *GetConsistencyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListClusters List clusters, by name.
+	//
+	// Corresponds with GET /clusters (the `ListClusters` operationId).
+	ListClusters(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateClusterWithBody Set how many machines of a cluster may have an apply under way at the same time.
+	//
+	// Lowering it stops nothing that is under way.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+	UpdateClusterWithBody(ctx context.Context, id ClusterInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateCluster Set how many machines of a cluster may have an apply under way at the same time.
+	//
+	// Lowering it stops nothing that is under way.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+	UpdateCluster(ctx context.Context, id ClusterInPath, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListDecisions Read the book, by what its entries say; or follow it.
 	//
 	// **Who.** Auditors and recovery admins read all of it (act `decisions.read`, or `decisions.follow`). With `own=true` everybody
@@ -419,6 +442,29 @@ type ClientInterface interface {
 	// Corresponds with PATCH /machines/{id} (the `UpdateMachine` operationId).
 	UpdateMachine(ctx context.Context, id MachineInPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListFreezes List a machine's freezes, newest first, those that were lifted among them.
+	//
+	// Corresponds with GET /machines/{id}/freezes (the `ListFreezes` operationId).
+	ListFreezes(ctx context.Context, id MachineInPath, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FreezeMachineWithBody Freeze a machine; it takes no change until an approver lifts it.
+	//
+	// Reading goes on, and an apply that is under way ends as it would.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+	FreezeMachineWithBody(ctx context.Context, id MachineInPath, params *FreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FreezeMachine Freeze a machine; it takes no change until an approver lifts it.
+	//
+	// Reading goes on, and an apply that is under way ends as it would.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+	FreezeMachine(ctx context.Context, id MachineInPath, params *FreezeMachineParams, body FreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ObserveMachineWithBody Read a machine and record what is seen; nothing on it changes.
 	//
 	// Takes any type of body and a specified content type.
@@ -447,10 +493,42 @@ type ClientInterface interface {
 	// Corresponds with POST /machines/{id}/pins (the `PinMachine` operationId).
 	PinMachine(ctx context.Context, id MachineInPath, params *PinMachineParams, body PinMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// RetireMachineWithBody Say that a machine never comes back. That is for good.
+	//
+	// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+	RetireMachineWithBody(ctx context.Context, id MachineInPath, params *RetireMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetireMachine Say that a machine never comes back. That is for good.
+	//
+	// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+	RetireMachine(ctx context.Context, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListTimeline List what happened to a machine, newest first.
 	//
 	// Corresponds with GET /machines/{id}/timeline (the `ListTimeline` operationId).
 	ListTimeline(ctx context.Context, id MachineInPath, params *ListTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnfreezeMachineWithBody Lift the freeze of a machine.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+	UnfreezeMachineWithBody(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnfreezeMachine Lift the freeze of a machine.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+	UnfreezeMachine(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, body UnfreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotices List notices to approvers that wait or could not be delivered, newest first.
 	//
@@ -879,6 +957,59 @@ func (c *Client) GetConsistency(ctx context.Context, params *GetConsistencyParam
 	return c.Client.Do(req)
 }
 
+// ListClusters List clusters, by name.
+//
+// Corresponds with GET /clusters (the `ListClusters` operationId).
+func (c *Client) ListClusters(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListClustersRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateClusterWithBody Set how many machines of a cluster may have an apply under way at the same time.
+//
+// Lowering it stops nothing that is under way.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+func (c *Client) UpdateClusterWithBody(ctx context.Context, id ClusterInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateClusterRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateCluster Set how many machines of a cluster may have an apply under way at the same time.
+//
+// Lowering it stops nothing that is under way.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+func (c *Client) UpdateCluster(ctx context.Context, id ClusterInPath, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateClusterRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListDecisions Read the book, by what its entries say; or follow it.
 //
 // **Who.** Auditors and recovery admins read all of it (act `decisions.read`, or `decisions.follow`). With `own=true` everybody
@@ -1205,6 +1336,59 @@ func (c *Client) UpdateMachine(ctx context.Context, id MachineInPath, body Updat
 	return c.Client.Do(req)
 }
 
+// ListFreezes List a machine's freezes, newest first, those that were lifted among them.
+//
+// Corresponds with GET /machines/{id}/freezes (the `ListFreezes` operationId).
+func (c *Client) ListFreezes(ctx context.Context, id MachineInPath, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListFreezesRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FreezeMachineWithBody Freeze a machine; it takes no change until an approver lifts it.
+//
+// Reading goes on, and an apply that is under way ends as it would.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+func (c *Client) FreezeMachineWithBody(ctx context.Context, id MachineInPath, params *FreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFreezeMachineRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FreezeMachine Freeze a machine; it takes no change until an approver lifts it.
+//
+// Reading goes on, and an apply that is under way ends as it would.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+func (c *Client) FreezeMachine(ctx context.Context, id MachineInPath, params *FreezeMachineParams, body FreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFreezeMachineRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ObserveMachineWithBody Read a machine and record what is seen; nothing on it changes.
 //
 // Takes any type of body and a specified content type.
@@ -1273,11 +1457,83 @@ func (c *Client) PinMachine(ctx context.Context, id MachineInPath, params *PinMa
 	return c.Client.Do(req)
 }
 
+// RetireMachineWithBody Say that a machine never comes back. That is for good.
+//
+// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+func (c *Client) RetireMachineWithBody(ctx context.Context, id MachineInPath, params *RetireMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetireMachineRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetireMachine Say that a machine never comes back. That is for good.
+//
+// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+func (c *Client) RetireMachine(ctx context.Context, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetireMachineRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListTimeline List what happened to a machine, newest first.
 //
 // Corresponds with GET /machines/{id}/timeline (the `ListTimeline` operationId).
 func (c *Client) ListTimeline(ctx context.Context, id MachineInPath, params *ListTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListTimelineRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnfreezeMachineWithBody Lift the freeze of a machine.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+func (c *Client) UnfreezeMachineWithBody(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnfreezeMachineRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnfreezeMachine Lift the freeze of a machine.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+func (c *Client) UnfreezeMachine(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, body UnfreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnfreezeMachineRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2329,6 +2585,80 @@ func NewGetConsistencyRequest(server string, params *GetConsistencyParams) (*htt
 	return req, nil
 }
 
+// NewListClustersRequest constructs an http.Request for the ListClusters method
+func NewListClustersRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateClusterRequest calls the generic UpdateCluster builder with application/json body
+func NewUpdateClusterRequest(server string, id ClusterInPath, body UpdateClusterJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateClusterRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewUpdateClusterRequestWithBody constructs an http.Request for the UpdateCluster method, with any body, and a specified content type
+func NewUpdateClusterRequestWithBody(server string, id ClusterInPath, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListDecisionsRequest constructs an http.Request for the ListDecisions method
 func NewListDecisionsRequest(server string, params *ListDecisionsParams) (*http.Request, error) {
 	var err error
@@ -3083,6 +3413,18 @@ func NewListMachinesRequest(server string, params *ListMachinesParams) (*http.Re
 
 		}
 
+		if params.All != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "all", *params.All, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -3257,6 +3599,102 @@ func NewUpdateMachineRequestWithBody(server string, id MachineInPath, contentTyp
 	return req, nil
 }
 
+// NewListFreezesRequest constructs an http.Request for the ListFreezes method
+func NewListFreezesRequest(server string, id MachineInPath) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/machines/%s/freezes", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewFreezeMachineRequest calls the generic FreezeMachine builder with application/json body
+func NewFreezeMachineRequest(server string, id MachineInPath, params *FreezeMachineParams, body FreezeMachineJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewFreezeMachineRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewFreezeMachineRequestWithBody constructs an http.Request for the FreezeMachine method, with any body, and a specified content type
+func NewFreezeMachineRequestWithBody(server string, id MachineInPath, params *FreezeMachineParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/machines/%s/freezes", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewObserveMachineRequest calls the generic ObserveMachine builder with application/json body
 func NewObserveMachineRequest(server string, id MachineInPath, params *ObserveMachineParams, body ObserveMachineJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -3381,6 +3819,68 @@ func NewPinMachineRequestWithBody(server string, id MachineInPath, params *PinMa
 	return req, nil
 }
 
+// NewRetireMachineRequest calls the generic RetireMachine builder with application/json body
+func NewRetireMachineRequest(server string, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRetireMachineRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRetireMachineRequestWithBody constructs an http.Request for the RetireMachine method, with any body, and a specified content type
+func NewRetireMachineRequestWithBody(server string, id MachineInPath, params *RetireMachineParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/machines/%s/retirements", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListTimelineRequest constructs an http.Request for the ListTimeline method
 func NewListTimelineRequest(server string, id MachineInPath, params *ListTimelineParams) (*http.Request, error) {
 	var err error
@@ -3449,6 +3949,68 @@ func NewListTimelineRequest(server string, id MachineInPath, params *ListTimelin
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUnfreezeMachineRequest calls the generic UnfreezeMachine builder with application/json body
+func NewUnfreezeMachineRequest(server string, id MachineInPath, params *UnfreezeMachineParams, body UnfreezeMachineJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUnfreezeMachineRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUnfreezeMachineRequestWithBody constructs an http.Request for the UnfreezeMachine method, with any body, and a specified content type
+func NewUnfreezeMachineRequestWithBody(server string, id MachineInPath, params *UnfreezeMachineParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/machines/%s/unfreezings", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -3813,6 +4375,31 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /checkpoints/consistency (the `GetConsistency` operationId).
 	GetConsistencyWithResponse(ctx context.Context, params *GetConsistencyParams, reqEditors ...RequestEditorFn) (*GetConsistencyResponse, error)
 
+	// ListClustersWithResponse List clusters, by name.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /clusters (the `ListClusters` operationId).
+	ListClustersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListClustersResponse, error)
+
+	// UpdateClusterWithBodyWithResponse Set how many machines of a cluster may have an apply under way at the same time.
+	//
+	// Lowering it stops nothing that is under way.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+	UpdateClusterWithBodyWithResponse(ctx context.Context, id ClusterInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
+
+	// UpdateClusterWithResponse Set how many machines of a cluster may have an apply under way at the same time.
+	//
+	// Lowering it stops nothing that is under way.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+	UpdateClusterWithResponse(ctx context.Context, id ClusterInPath, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
+
 	// ListDecisionsWithResponse Read the book, by what its entries say; or follow it.
 	//
 	// **Who.** Auditors and recovery admins read all of it (act `decisions.read`, or `decisions.follow`). With `own=true` everybody
@@ -3977,6 +4564,31 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /machines/{id} (the `UpdateMachine` operationId).
 	UpdateMachineWithResponse(ctx context.Context, id MachineInPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMachineResponse, error)
 
+	// ListFreezesWithResponse List a machine's freezes, newest first, those that were lifted among them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /machines/{id}/freezes (the `ListFreezes` operationId).
+	ListFreezesWithResponse(ctx context.Context, id MachineInPath, reqEditors ...RequestEditorFn) (*ListFreezesResponse, error)
+
+	// FreezeMachineWithBodyWithResponse Freeze a machine; it takes no change until an approver lifts it.
+	//
+	// Reading goes on, and an apply that is under way ends as it would.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+	FreezeMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *FreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FreezeMachineResponse, error)
+
+	// FreezeMachineWithResponse Freeze a machine; it takes no change until an approver lifts it.
+	//
+	// Reading goes on, and an apply that is under way ends as it would.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+	FreezeMachineWithResponse(ctx context.Context, id MachineInPath, params *FreezeMachineParams, body FreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*FreezeMachineResponse, error)
+
 	// ObserveMachineWithBodyWithResponse Read a machine and record what is seen; nothing on it changes.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -4005,12 +4617,44 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /machines/{id}/pins (the `PinMachine` operationId).
 	PinMachineWithResponse(ctx context.Context, id MachineInPath, params *PinMachineParams, body PinMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*PinMachineResponse, error)
 
+	// RetireMachineWithBodyWithResponse Say that a machine never comes back. That is for good.
+	//
+	// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+	RetireMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *RetireMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetireMachineResponse, error)
+
+	// RetireMachineWithResponse Say that a machine never comes back. That is for good.
+	//
+	// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+	RetireMachineWithResponse(ctx context.Context, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*RetireMachineResponse, error)
+
 	// ListTimelineWithResponse List what happened to a machine, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /machines/{id}/timeline (the `ListTimeline` operationId).
 	ListTimelineWithResponse(ctx context.Context, id MachineInPath, params *ListTimelineParams, reqEditors ...RequestEditorFn) (*ListTimelineResponse, error)
+
+	// UnfreezeMachineWithBodyWithResponse Lift the freeze of a machine.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+	UnfreezeMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnfreezeMachineResponse, error)
+
+	// UnfreezeMachineWithResponse Lift the freeze of a machine.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+	UnfreezeMachineWithResponse(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, body UnfreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*UnfreezeMachineResponse, error)
 
 	// ListNoticesWithResponse List notices to approvers that wait or could not be delivered, newest first.
 	//
@@ -5069,6 +5713,138 @@ func (r GetConsistencyResponse) ContentType() string {
 	return ""
 }
 
+// ListClustersResponse200Headers the declared response headers of an HTTP 200 response for ListClusters
+type ListClustersResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// ListClustersResponseDefaultHeaders the declared response headers of an HTTP default response for ListClusters
+type ListClustersResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ListClustersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ClusterList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListClustersResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListClustersResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListClustersResponse) GetJSON200() *ClusterList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListClustersResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListClustersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListClustersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListClustersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListClustersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateClusterResponse200Headers the declared response headers of an HTTP 200 response for UpdateCluster
+type UpdateClusterResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// UpdateClusterResponseDefaultHeaders the declared response headers of an HTTP default response for UpdateCluster
+type UpdateClusterResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type UpdateClusterResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Cluster
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateClusterResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *UpdateClusterResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateClusterResponse) GetJSON200() *Cluster {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UpdateClusterResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateClusterResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateClusterResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateClusterResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateClusterResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListDecisionsResponse200Headers the declared response headers of an HTTP 200 response for ListDecisions
 type ListDecisionsResponse200Headers struct {
 	BronzewardDecision UUID
@@ -5961,6 +6737,139 @@ func (r UpdateMachineResponse) ContentType() string {
 	return ""
 }
 
+// ListFreezesResponse200Headers the declared response headers of an HTTP 200 response for ListFreezes
+type ListFreezesResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// ListFreezesResponseDefaultHeaders the declared response headers of an HTTP default response for ListFreezes
+type ListFreezesResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ListFreezesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FreezeList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListFreezesResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListFreezesResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListFreezesResponse) GetJSON200() *FreezeList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListFreezesResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListFreezesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListFreezesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListFreezesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListFreezesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// FreezeMachineResponse201Headers the declared response headers of an HTTP 201 response for FreezeMachine
+type FreezeMachineResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// FreezeMachineResponseDefaultHeaders the declared response headers of an HTTP default response for FreezeMachine
+type FreezeMachineResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type FreezeMachineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *OneFreeze
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *FreezeMachineResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *FreezeMachineResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r FreezeMachineResponse) GetJSON201() *OneFreeze {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r FreezeMachineResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r FreezeMachineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r FreezeMachineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r FreezeMachineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r FreezeMachineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ObserveMachineResponse201Headers the declared response headers of an HTTP 201 response for ObserveMachine
 type ObserveMachineResponse201Headers struct {
 	BronzewardDecision  UUID
@@ -6095,6 +7004,73 @@ func (r PinMachineResponse) ContentType() string {
 	return ""
 }
 
+// RetireMachineResponse201Headers the declared response headers of an HTTP 201 response for RetireMachine
+type RetireMachineResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// RetireMachineResponseDefaultHeaders the declared response headers of an HTTP default response for RetireMachine
+type RetireMachineResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type RetireMachineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *RetiredMachine
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *RetireMachineResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RetireMachineResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r RetireMachineResponse) GetJSON201() *RetiredMachine {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RetireMachineResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RetireMachineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetireMachineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetireMachineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetireMachineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListTimelineResponse200Headers the declared response headers of an HTTP 200 response for ListTimeline
 type ListTimelineResponse200Headers struct {
 	BronzewardDecision UUID
@@ -6155,6 +7131,73 @@ func (r ListTimelineResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListTimelineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UnfreezeMachineResponse201Headers the declared response headers of an HTTP 201 response for UnfreezeMachine
+type UnfreezeMachineResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// UnfreezeMachineResponseDefaultHeaders the declared response headers of an HTTP default response for UnfreezeMachine
+type UnfreezeMachineResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type UnfreezeMachineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *OneFreeze
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *UnfreezeMachineResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *UnfreezeMachineResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r UnfreezeMachineResponse) GetJSON201() *OneFreeze {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UnfreezeMachineResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UnfreezeMachineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UnfreezeMachineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnfreezeMachineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UnfreezeMachineResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6688,6 +7731,49 @@ func (c *ClientWithResponses) GetConsistencyWithResponse(ctx context.Context, pa
 	return ParseGetConsistencyResponse(rsp)
 }
 
+// ListClustersWithResponse List clusters, by name.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /clusters (the `ListClusters` operationId).
+func (c *ClientWithResponses) ListClustersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListClustersResponse, error) {
+	rsp, err := c.ListClusters(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListClustersResponse(rsp)
+}
+
+// UpdateClusterWithBodyWithResponse Set how many machines of a cluster may have an apply under way at the same time.
+//
+// Lowering it stops nothing that is under way.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+func (c *ClientWithResponses) UpdateClusterWithBodyWithResponse(ctx context.Context, id ClusterInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error) {
+	rsp, err := c.UpdateClusterWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateClusterResponse(rsp)
+}
+
+// UpdateClusterWithResponse Set how many machines of a cluster may have an apply under way at the same time.
+//
+// Lowering it stops nothing that is under way.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+func (c *ClientWithResponses) UpdateClusterWithResponse(ctx context.Context, id ClusterInPath, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error) {
+	rsp, err := c.UpdateCluster(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateClusterResponse(rsp)
+}
+
 // ListDecisionsWithResponse Read the book, by what its entries say; or follow it.
 //
 // **Who.** Auditors and recovery admins read all of it (act `decisions.read`, or `decisions.follow`). With `own=true` everybody
@@ -6960,6 +8046,49 @@ func (c *ClientWithResponses) UpdateMachineWithResponse(ctx context.Context, id 
 	return ParseUpdateMachineResponse(rsp)
 }
 
+// ListFreezesWithResponse List a machine's freezes, newest first, those that were lifted among them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /machines/{id}/freezes (the `ListFreezes` operationId).
+func (c *ClientWithResponses) ListFreezesWithResponse(ctx context.Context, id MachineInPath, reqEditors ...RequestEditorFn) (*ListFreezesResponse, error) {
+	rsp, err := c.ListFreezes(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListFreezesResponse(rsp)
+}
+
+// FreezeMachineWithBodyWithResponse Freeze a machine; it takes no change until an approver lifts it.
+//
+// Reading goes on, and an apply that is under way ends as it would.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+func (c *ClientWithResponses) FreezeMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *FreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FreezeMachineResponse, error) {
+	rsp, err := c.FreezeMachineWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFreezeMachineResponse(rsp)
+}
+
+// FreezeMachineWithResponse Freeze a machine; it takes no change until an approver lifts it.
+//
+// Reading goes on, and an apply that is under way ends as it would.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+func (c *ClientWithResponses) FreezeMachineWithResponse(ctx context.Context, id MachineInPath, params *FreezeMachineParams, body FreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*FreezeMachineResponse, error) {
+	rsp, err := c.FreezeMachine(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFreezeMachineResponse(rsp)
+}
+
 // ObserveMachineWithBodyWithResponse Read a machine and record what is seen; nothing on it changes.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -7012,6 +8141,36 @@ func (c *ClientWithResponses) PinMachineWithResponse(ctx context.Context, id Mac
 	return ParsePinMachineResponse(rsp)
 }
 
+// RetireMachineWithBodyWithResponse Say that a machine never comes back. That is for good.
+//
+// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+func (c *ClientWithResponses) RetireMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *RetireMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetireMachineResponse, error) {
+	rsp, err := c.RetireMachineWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetireMachineResponse(rsp)
+}
+
+// RetireMachineWithResponse Say that a machine never comes back. That is for good.
+//
+// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+func (c *ClientWithResponses) RetireMachineWithResponse(ctx context.Context, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*RetireMachineResponse, error) {
+	rsp, err := c.RetireMachine(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetireMachineResponse(rsp)
+}
+
 // ListTimelineWithResponse List what happened to a machine, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7023,6 +8182,32 @@ func (c *ClientWithResponses) ListTimelineWithResponse(ctx context.Context, id M
 		return nil, err
 	}
 	return ParseListTimelineResponse(rsp)
+}
+
+// UnfreezeMachineWithBodyWithResponse Lift the freeze of a machine.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+func (c *ClientWithResponses) UnfreezeMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnfreezeMachineResponse, error) {
+	rsp, err := c.UnfreezeMachineWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnfreezeMachineResponse(rsp)
+}
+
+// UnfreezeMachineWithResponse Lift the freeze of a machine.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+func (c *ClientWithResponses) UnfreezeMachineWithResponse(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, body UnfreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*UnfreezeMachineResponse, error) {
+	rsp, err := c.UnfreezeMachine(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnfreezeMachineResponse(rsp)
 }
 
 // ListNoticesWithResponse List notices to approvers that wait or could not be delivered, newest first.
@@ -8486,6 +9671,174 @@ func ParseGetConsistencyResponse(rsp *http.Response) (*GetConsistencyResponse, e
 	return response, nil
 }
 
+// ParseListClustersResponse parses an HTTP response from a ListClustersWithResponse call
+func ParseListClustersResponse(rsp *http.Response) (*ListClustersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListClustersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ClusterList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListClustersResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListClustersResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateClusterResponse parses an HTTP response from a UpdateClusterWithResponse call
+func ParseUpdateClusterResponse(rsp *http.Response) (*UpdateClusterResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateClusterResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Cluster
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateClusterResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers UpdateClusterResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListDecisionsResponse parses an HTTP response from a ListDecisionsWithResponse call
 func ParseListDecisionsResponse(rsp *http.Response) (*ListDecisionsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9594,6 +10947,181 @@ func ParseUpdateMachineResponse(rsp *http.Response) (*UpdateMachineResponse, err
 	return response, nil
 }
 
+// ParseListFreezesResponse parses an HTTP response from a ListFreezesWithResponse call
+func ParseListFreezesResponse(rsp *http.Response) (*ListFreezesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListFreezesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FreezeList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListFreezesResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListFreezesResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseFreezeMachineResponse parses an HTTP response from a FreezeMachineWithResponse call
+func ParseFreezeMachineResponse(rsp *http.Response) (*FreezeMachineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &FreezeMachineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest OneFreeze
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers FreezeMachineResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers FreezeMachineResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseObserveMachineResponse parses an HTTP response from a ObserveMachineWithResponse call
 func ParseObserveMachineResponse(rsp *http.Response) (*ObserveMachineResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9776,6 +11304,97 @@ func ParsePinMachineResponse(rsp *http.Response) (*PinMachineResponse, error) {
 	return response, nil
 }
 
+// ParseRetireMachineResponse parses an HTTP response from a RetireMachineWithResponse call
+func ParseRetireMachineResponse(rsp *http.Response) (*RetireMachineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetireMachineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest RetiredMachine
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers RetireMachineResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers RetireMachineResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListTimelineResponse parses an HTTP response from a ListTimelineWithResponse call
 func ParseListTimelineResponse(rsp *http.Response) (*ListTimelineResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9826,6 +11445,97 @@ func ParseListTimelineResponse(rsp *http.Response) (*ListTimelineResponse, error
 		response.Headers200 = &headers
 	case true:
 		var headers ListTimelineResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUnfreezeMachineResponse parses an HTTP response from a UnfreezeMachineWithResponse call
+func ParseUnfreezeMachineResponse(rsp *http.Response) (*UnfreezeMachineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnfreezeMachineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest OneFreeze
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers UnfreezeMachineResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers UnfreezeMachineResponseDefaultHeaders
 		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
 			var value UUID
 			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
