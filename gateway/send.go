@@ -59,7 +59,9 @@ func notSent(why string) upstream.Answer {
 // conclude reads the machine back and says what the attempt has become (DESIGN §4).
 // Only evidence completes it, and only an answer with nothing moved rejects it.
 func (g *Gateway) conclude(ctx context.Context, l *look, a *control.Attempt, answer upstream.Answer) control.Closing {
-	c := control.Closing{AttemptID: a.ID, Owner: a.Owner, Outcomes: []audit.Outcome{answerOutcome(l, answer)}}
+	answered := answerOutcome(l, answer)
+	answered.ID = newID() // by it a repeated closing finds what it has written before
+	c := control.Closing{AttemptID: a.ID, Owner: a.Owner, Outcomes: []audit.Outcome{answered}}
 	if answer.NotSent() {
 		c.To, c.Reason = control.StateNotSent, "no byte of the request was written: "+oneLine(answer.Message)
 		return c

@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"bronzeward/fixtures/page"
 	"bronzeward/audit/tree"
 	"bronzeward/fixtures/fullbook"
+	"bronzeward/fixtures/page"
 	"bronzeward/fixtures/postgres"
 	"bronzeward/gateway/control"
 )
