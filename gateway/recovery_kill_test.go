@@ -57,7 +57,7 @@ func TestAGatewayKilledWhileItEntersRecovery(t *testing.T) {
 			before := s.epoch(t)
 			enter := func() *exec.Cmd {
 				cmd := exec.Command(s.Binary, "recovery", "enter", "--yes", "--reason", "restored")
-				cmd.Env = world.Environment(s.At(&world.Gateway{HTTP: victim.web}).ClientEnvironment("rhea")...)
+				cmd.Env = world.Environment(s.At(&world.Gateway{HTTP: victim.HTTP}).ClientEnvironment("rhea")...)
 				cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 				return cmd
 			}
@@ -80,11 +80,11 @@ func TestAGatewayKilledWhileItEntersRecovery(t *testing.T) {
 			victim = s.serve(t, "heir")
 			out, err := enter().CombinedOutput()
 			for tries := 0; exitOf(err) == 5 && tries < 10; tries++ { // a machine under load: asked again, as the answer says
-				t.Logf("%s\nthe gateway:\n%s", out, victim.log)
+				t.Logf("%s\nthe gateway:\n%s", out, victim.Log())
 				out, err = enter().CombinedOutput()
 			}
 			if err != nil {
-				t.Fatalf("entering again: %v\n%s\nthe gateway:\n%s", err, out, victim.log)
+				t.Fatalf("entering again: %v\n%s\nthe gateway:\n%s", err, out, victim.Log())
 			}
 			if there := s.anchor(t); s.epoch(t) != pending || there["epoch"] != pending || there["pending"] != nil || there["recovering"] != true {
 				t.Errorf("epoch %s of pending %s, the anchor has %v", s.epoch(t), pending, there)
@@ -96,8 +96,8 @@ func TestAGatewayKilledWhileItEntersRecovery(t *testing.T) {
 			if a.err == nil || !strings.Contains(a.err.Error(), codeInRecovery) {
 				t.Errorf("an apply in recovery: %v", a.err)
 			}
-			if strings.Contains(victim.log.String(), "panic") {
-				t.Errorf("the fresh process panicked:\n%s", victim.log)
+			if strings.Contains(victim.Log(), "panic") {
+				t.Errorf("the fresh process panicked:\n%s", victim.Log())
 			}
 		})
 	}

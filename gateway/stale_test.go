@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"strings"
-	"syscall"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -24,16 +23,17 @@ func TestAStaleOwnerNeitherSendsNorSays(t *testing.T) {
 		pause func(t *testing.T) (reached, seen func())
 		then  string
 		sent  int
+		told  string
 	}{
 		{"before its send", "worker-1", func(*testing.T) (func(), func()) {
 			f := s.proxy.Order(faults.HoldReply, attemptRow)
 			return func() { <-f.Met() }, f.Release
-		}, "unresolved", 0},
+		}, "unresolved", 0, "BW-ATTEMPT-003"},
 		{"while the node is at work", "worker-2", func(t *testing.T) (func(), func()) {
 			n := s.Nodes["worker-2"]
 			ok(t, n.Fault(talosd.Fault{Kind: talosd.Pause}))
 			return func() { ok(t, n.Log().Wait(bounded(t), heldNow)) }, n.Resume
-		}, "completed", 1},
+		}, "completed", 1, "BW-ATTEMPT-002"},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			node := s.Nodes[p.machine]
@@ -44,8 +44,8 @@ func TestAStaleOwnerNeitherSendsNorSays(t *testing.T) {
 			answers := s.as(t, "olga").goApply(bounded(t), p.machine, noReboot(t, text))
 			reached()
 			eventually(t, "the attempt", func() bool { return strings.Join(s.states(t, p.machine), " ") == "open" })
-			ok(t, owner.cmd.Process.Signal(syscall.SIGSTOP))
-			t.Cleanup(func() { _ = owner.cmd.Process.Signal(syscall.SIGCONT) }) // before it is killed
+			ok(t, owner.Pause())
+			t.Cleanup(func() { _ = owner.Resume() }) // before it is killed
 			// Its own time to send goes by, and, as if it were so, that of its lease.
 			eventually(t, "the time to send to be over", func() bool {
 				return must(s.db.Count(context.Background(), "select count(*) from control.attempts where state = 'open' and send_by < clock_timestamp()"))(t) == 1
@@ -58,10 +58,10 @@ func TestAStaleOwnerNeitherSendsNorSays(t *testing.T) {
 			seen()
 			eventually(t, "the attempt to be "+p.then, func() bool { return strings.Join(s.states(t, p.machine), " ") == p.then })
 			before := s.outcomes(t, p.machine)
-			ok(t, owner.cmd.Process.Signal(syscall.SIGCONT))
+			ok(t, owner.Resume())
 			a := <-answers
 			// Whether the stopped one still learns that it had committed is a race of its own.
-			if a.code() != codes.Unavailable || !strings.Contains(a.text(), "BW-ATTEMPT-002") && !strings.Contains(a.text(), "BW-BOOK-001") {
+			if a.code() != codes.Unavailable || !strings.Contains(a.text(), p.told) && !strings.Contains(a.text(), "BW-BOOK-001") {
 				t.Errorf("the caller was told %v", a.err)
 			}
 			if got := s.outcomes(t, p.machine); got != before {
