@@ -18,7 +18,7 @@ TEST_TIMEOUT ?= 20m
 RACE_TIMEOUT ?= 30m
 
 # Packages that only drive the built binary and talosctl as processes: the race detector sees nothing of those.
-PROCESS_TESTS := /fixtures/(auditing|e2e|cases|keys|runbook|talosctlbin)$$
+PROCESS_TESTS := /fixtures/(auditing|e2e|cases|keys|matrix|runbook|soak|talosctlbin)$$
 
 .PHONY: help
 help: ## list the targets
@@ -60,9 +60,14 @@ test: setup ## run every test: Go, Rego, end to end with the real talosctl
 test/race: setup ## run every test under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race -timeout $(RACE_TIMEOUT) $$(go list ./... | grep -v -E '$(PROCESS_TESTS)')
 
+.PHONY: soak
+soak: setup ## run SEEDS (default 1000) seeds of faults drawn by chance, and put the result into docs/benchmarks.md
+	go test ./fixtures/soak -count=1 -v -run 'TestSoak$$' -timeout 6h -args -seeds $(SEEDS) -write ../../docs/benchmarks.md
+SEEDS ?= 1000
+
 .PHONY: e2e
 e2e: setup ## run only the end-to-end tests, afresh
-	go test -count=1 -timeout $(TEST_TIMEOUT) ./fixtures/e2e ./fixtures/cases ./fixtures/keys ./fixtures/runbook ./fixtures/auditing
+	go test -count=1 -timeout $(TEST_TIMEOUT) ./fixtures/e2e ./fixtures/cases ./fixtures/keys ./fixtures/runbook ./fixtures/auditing ./fixtures/matrix
 
 .PHONY: bench
 bench: setup build ## run the benchmarks and the load program

@@ -72,21 +72,11 @@ func (a *Acts) observe(ctx context.Context, by Actor, as, name, like string, onc
 		Began: began, NotedSerial: machine.Serial,
 		Identity: identityOf(e),
 		Version:  e.Version, Stage: e.Stage, Type: e.Type,
-		Active: a.digestLike(e.Active.Text, like), Persistent: a.digestLike(e.Persistent.Text, like),
+		Active: digestLike(a.Digester, e.Active.Text, like), Persistent: digestLike(a.Digester, e.Persistent.Text, like),
 		ActiveVersion: versionPair(e.Active), PersistentVersion: versionPair(e.Persistent),
 	}
 	_, err = a.Store.RecordObservation(ctx, name, o, act)
 	return o, a.denied(ctx, err, said)
-}
-
-// digestLike is the digest of a text under the key of another digest, or under the current one without that key.
-func (a *Acts) digestLike(text []byte, like string) string {
-	if like != "" {
-		if digest, err := a.Digester.Under(text, like); err == nil {
-			return digest
-		}
-	}
-	return a.Digester.Digest(text)
 }
 
 // named records an act that is part of another one under its own name; which act it was
@@ -115,7 +105,7 @@ func (a *Acts) Pin(ctx context.Context, by Actor, name string, replace bool, onc
 		return control.Identity{}, err
 	}
 	act.Once = once
-	_, err = a.Store.PinMachine(ctx, name, seen.Identity, replace, act)
+	_, err = a.Store.PinObserved(ctx, name, seen, replace, act)
 	return seen.Identity, a.replayed(ctx, by, as, name, a.denied(ctx, err, said))
 }
 

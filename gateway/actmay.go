@@ -13,8 +13,8 @@ import (
 
 // plainRefusals are the codes that refuse an act whatever it is about: the caller is revoked,
 // has no role for it, is automation, proves nothing any more, or asks for a certificate without
-// a token or where none is granted; or no law is live.
-var plainRefusals = []string{actCode(1), actCode(2), actCode(3), actCode(4), actCode(5), actCode(8), actCode(9), policy.CodeNoPolicy}
+// a token or where none is granted; or no law is live, or the house may be older than it was.
+var plainRefusals = []string{actCode(1), actCode(2), actCode(3), actCode(4), actCode(5), actCode(8), actCode(9), policy.CodeNoPolicy, codeRolledBack, codeOlderOpenBao}
 
 // actCode is a code of data.bronzeward.api, which words it.
 func actCode(n int) string { return fmt.Sprintf("BW-ACT-%03d", n) }
@@ -88,5 +88,5 @@ func (a *Acts) Continue(ctx context.Context, by Actor, name, subject string) err
 func (a *Acts) judged(ctx context.Context, by Actor, name, subject string, snap *control.Snapshot) (*policy.Act, policy.Decision) {
 	f := &policy.Act{Version: policy.FactsVersion, Act: name, Caller: actorFacts(by), Subject: subject, Now: snap.Now()}
 	f.Caller.Revoked = snap.Revoked(by.Caller.Issuer, by.Caller.Subject)
-	return f, a.decide(ctx, control.Stamp{LiveRevision: snap.LiveRevision, CallerRevoked: f.Caller.Revoked, Now: f.Now}, f, "")
+	return f, a.decide(ctx, control.Stamp{LiveRevision: snap.LiveRevision, CallerRevoked: f.Caller.Revoked, Now: f.Now, Standing: snap.Standing}, f, "")
 }

@@ -28,6 +28,10 @@ const (
 	ActMachinesObserve  = "machines.observe"
 	ActMachinesPin      = "machines.pin"
 	ActMachinesRepin    = "machines.repin"
+	ActMachinesFreeze   = "machines.freeze"
+	ActMachinesUnfreeze = "machines.unfreeze"
+	ActMachinesRetire   = "machines.retire"
+	ActClustersLimit    = "clusters.limit"
 	ActAttemptsAccount  = "attempts.account"
 	ActPolicySave       = "policy.save"
 	ActPolicyActivate   = "policy.activate"
@@ -42,6 +46,11 @@ const (
 	ActCertificates     = "certificates.issue"
 	ActDigestsCompute   = "digests.compute"
 	ActDigestKeysAdd    = "digest-keys.add"
+	ActDriftAdopt       = "drift.adopt"
+	ActDriftRevert      = "drift.revert"
+	ActMachinesRelease  = "machines.release"
+	ActRecoveryEnter    = "recovery.enter"
+	ActRecoveryExit     = "recovery.exit"
 )
 
 // ActJudge decides acts; policy's Engine is the one there is.
@@ -69,6 +78,12 @@ type Acts struct {
 	DigestKeys DigestKeys
 	// Anchor is told of revocations and activations before they are answered; null where there is none.
 	Anchor Anchor
+	// Recovery is the anchor as a recovery moves it; null where there is none.
+	Recovery RecoveryAnchor
+	// Adopt is told the epoch that this process is about to begin, so that it goes on in it; null where nobody asks.
+	Adopt func(epoch uuid.UUID)
+	// Deny are the people whom the configuration's deny list names.
+	Deny []policy.Person
 	// Instance names this process in entries.
 	Instance string
 	// Told is told the receipt of the entry an act left, once it is durable; null when nobody asks.
@@ -205,7 +220,7 @@ func (a *Acts) decide(ctx context.Context, st control.Stamp, f *policy.Act, firs
 	if st.CallerRevoked && d.Allow {
 		return policy.Deny("BW-INVARIANT-001", "this identity is revoked", "")
 	}
-	return d
+	return actInDoubt(st.Standing, f.Act, d)
 }
 
 // overtaken refuses an act whose law stopped being the live one while it was prepared.

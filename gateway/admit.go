@@ -32,6 +32,9 @@ func (c *call) apply() error {
 			return c.notWritten(uuid.Nil, err)
 		}
 		t.machine = &machine
+		if machine.Retired != nil {
+			return c.denyAbout(t, retired(&machine))
+		}
 		if err := c.stillLive(); err != nil {
 			return err
 		}
@@ -70,7 +73,7 @@ func (c *call) apply() error {
 		c.decided = append(c.decided, admission.Receipt)
 		c.g.countDecision(judged.entry)
 		c.change = admission.Change
-		if !judged.decision.Allow || c.captures() {
+		if !judged.decision.Allow || c.captures() || c.adopts() {
 			look.close()
 			return c.refusedApply(admission.Receipt, judged)
 		}
@@ -95,6 +98,9 @@ func (c *call) refusedEarly(t *target) (bool, error) {
 	snap := c.g.laws.current(c.ctx, c.g)
 	early := c.g.laws.judge(c.ctx, c.g, snap, c.facts(t, snap, phase))
 	if early.Allow {
+		if snap.Standing.Stops() {
+			return true, c.denyAbout(t, inRecovery(snap.Standing, policy.Decision{Revision: early.Revision, OPA: early.OPA}))
+		}
 		return false, nil
 	}
 	v, err := c.decide(c.ctx, t, phase)
@@ -130,11 +136,22 @@ func (c *call) look(t *target) (*look, error) {
 	}
 	c.g.metrics.seconds.WithLabelValues("evidence").Observe(time.Since(began).Seconds())
 	began = time.Now()
-	asked := c.asked.Apply.Data
+	asked, against := c.asked.Apply.Data, evidence.Active.Text
+	if c.adopts() {
+		// What runs is what is asked for, and it is held against what was applied before.
+		asked = evidence.Active.Text
+		c.asked.Apply.Data, c.asked.Call.Size = asked, len(asked)
+		if !c.act.unknown {
+			against = c.act.applied
+		}
+	}
 	l := &look{
 		conn: conn, evidence: evidence,
-		config:   c.g.reader.Read(c.ctx, asked, evidence.Active.Text, evidence.Persistent.Text),
+		config:   c.g.reader.Read(c.ctx, asked, against, evidence.Persistent.Text),
 		redactor: facts.NewRedactor(c.g.digester, asked, evidence.Active.Text),
+	}
+	if c.adopts() {
+		l.config.Base = l.config.Digest
 	}
 	l.digests(c.g.digester, asked)
 	c.g.metrics.seconds.WithLabelValues("facts").Observe(time.Since(began).Seconds())
@@ -154,7 +171,7 @@ type judged struct {
 func (c *call) admit(t *target, l *look, ready prepared) (control.Admission, judged, error) {
 	var out judged
 	request := control.Request{
-		MachineID: t.machine.ID, Serial: t.machine.Serial, Apply: !c.asked.Apply.DryRun && !c.captures(), Changes: !c.asked.Apply.DryRun,
+		MachineID: t.machine.ID, Serial: t.machine.Serial, Apply: !c.asked.Apply.DryRun && !c.captures() && !c.adopts(), Changes: !c.asked.Apply.DryRun,
 		Caller: c.person(), Mode: c.asked.Apply.Mode, Digest: l.config.Digest, Once: c.once(),
 	}
 	snap := c.g.store.Snapshot()
@@ -173,7 +190,7 @@ func (c *call) admit(t *target, l *look, ready prepared) (control.Admission, jud
 		if moved || c.unprepared(ready, w) {
 			return control.Judgement{Retry: true}
 		}
-		d := c.mayAct(locked, w.match, inFlight(locked, retell(w.decision, w.overtaken)))
+		d := inRecovery(locked.Standing, c.mayAct(locked, w.match, inFlight(locked, retell(w.decision, w.overtaken))))
 		e, err := withFacts(c.entry(now, d), f)
 		if err != nil {
 			d = policy.Deny("BW-BOOK-002", "the facts of this call cannot be written down", "")
@@ -194,6 +211,14 @@ func (c *call) judgement(l *look, ready prepared, w weighed, d policy.Decision, 
 	proposable := (w.decision.Allow || onlyApprovals(w.decision)) && (d.Allow || onlyApprovals(d))
 	switch {
 	case c.asked.Apply.DryRun:
+	case d.Allow && !c.captures() && c.adopts():
+		if w.match != nil { // else the act's own judge has refused
+			j.Spend = w.match.ID
+			j.Adopt = &control.NewAdoption{
+				Digest: w.match.Digest, Size: int64(len(c.asked.Apply.Data)), Base: w.match.Base, Persistent: w.match.Persistent,
+				Mode: c.asked.Apply.Mode, Identity: identityOf(l.evidence),
+			}
+		}
 	case d.Allow && !c.captures():
 		j.Attempt = c.newAttempt(l)
 		if w.match != nil {

@@ -16,7 +16,7 @@ import (
 // current key.
 func (c *call) binding(l *look, machine, epoch uuid.UUID) control.Binding {
 	return control.Binding{
-		MachineID: machine, Identity: identityOf(l.evidence), Kind: "apply", Mode: c.asked.Apply.Mode,
+		MachineID: machine, Identity: identityOf(l.evidence), Kind: c.kind(), Drift: c.drift(), Mode: c.asked.Apply.Mode,
 		Digest: l.config.Digest, Size: int64(len(c.asked.Apply.Data)), Base: l.config.Base, Persistent: l.config.Persistent, Epoch: epoch,
 	}
 }
@@ -69,7 +69,7 @@ func (c *call) moved(l *look, live []control.Change) (out []control.ChangeID, by
 // changeFacts is a change as a policy sees it.
 func changeFacts(ch *control.Change, spender policy.Person, epoch uuid.UUID) *policy.Change {
 	f := &policy.Change{
-		ID: ch.ID.String(), State: string(ch.State), Kind: ch.Kind, Requester: ch.Requester, Spender: spender,
+		ID: ch.ID.String(), State: string(ch.State), Kind: ch.Kind, Drift: ch.Drift.String(), Requester: ch.Requester, Spender: spender,
 		Approvals: []policy.Approval{}, EpochCurrent: ch.Epoch == epoch,
 	}
 	for _, a := range ch.Approvals {
@@ -82,9 +82,10 @@ func changeFacts(ch *control.Change, spender policy.Person, epoch uuid.UUID) *po
 }
 
 // pendingFacts is a change that is about to be captured.
-func pendingFacts(id control.ChangeID, by policy.Person) *policy.Change {
+func (c *call) pendingFacts(id control.ChangeID) *policy.Change {
+	by := c.person()
 	return &policy.Change{
-		ID: id.String(), State: string(control.ChangeWaiting), Kind: "apply", Requester: by, Spender: by,
+		ID: id.String(), State: string(control.ChangeWaiting), Kind: c.kind(), Drift: c.drift().String(), Requester: by, Spender: by,
 		Approvals: []policy.Approval{}, EpochCurrent: true,
 	}
 }
@@ -113,6 +114,10 @@ func (c *call) person() policy.Person {
 // rules say besides.
 func (c *call) review(l *look, d policy.Decision) control.Review {
 	r := control.Review{Changes: l.config.Changes, Warnings: d.Warnings()}
+	if c.adopts() {
+		r.Warnings = append(slices.Clone(r.Warnings), c.adoptWarnings(l)...)
+		return r
+	}
 	if !facts.SameText(l.evidence.Active.Text, l.evidence.Persistent.Text) {
 		staged := c.g.reader.Read(c.ctx, l.evidence.Persistent.Text, l.evidence.Active.Text, l.evidence.Persistent.Text)
 		r.Discards = staged.Changes
@@ -121,6 +126,20 @@ func (c *call) review(l *look, d policy.Decision) control.Review {
 		}
 	}
 	return r
+}
+
+// adoptWarnings are what an approver of an adoption has to know besides the differences.
+func (c *call) adoptWarnings(l *look) (out []policy.Reason) {
+	warn := func(message string) {
+		out = append(out, policy.Reason{Code: "BW-DRIFT-005", Message: message, Rule: "bronzeward", Severity: policy.SeverityWarn})
+	}
+	if c.act.unknown {
+		warn("no copy of what was applied before is kept, so what changed cannot be shown: look at the machine")
+	}
+	if !facts.SameText(l.evidence.Active.Text, l.evidence.Persistent.Text) {
+		warn("on its disk is another configuration than the one that runs, and the next reboot brings it: both are adopted")
+	}
+	return out
 }
 
 // newChangeID makes an id for a change that may be captured.

@@ -52,7 +52,9 @@ func sentenceOf(cause error) string {
 func (g *Gateway) credentials(ctx context.Context) []upstream.CredentialState {
 	var clusters []string
 	for _, m := range g.store.Snapshot().Machines {
-		clusters = append(clusters, m.Cluster)
+		if m.Retired == nil {
+			clusters = append(clusters, m.Cluster)
+		}
 	}
 	return g.upstream.Credentials(ctx, clusters...)
 }

@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"bronzeward/fixtures/faults"
+	"bronzeward/fixtures/talosd"
 	"bronzeward/policy"
 )
 
@@ -72,6 +74,29 @@ func TestAnOwnerThatWasReplacedReportsNoSuccess(t *testing.T) {
 		}
 	}
 	if got := h.attempts(t); got[0] != "open" || h.count(t, "select count(*) from audit.outcomes where attempt_id is not null") != 0 {
+		t.Errorf("the attempt is %v", got)
+	}
+}
+
+// A gateway that comes to send too late, and whose attempt was taken over meanwhile, says that
+// nothing was sent: it is the one who knows.
+func TestAnOwnerThatWasReplacedBeforeTheSendSaysThatNothingWasSent(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, func(s *setup) { s.proxied = true })
+	f := h.proxy.Order(faults.HoldReply, attemptRow)
+	answers := h.as(t, "olga").goApply(bounded(t), "w1", noReboot(t, labelled("one")))
+	<-f.Met()
+	eventually(t, "send_by to pass", func() bool {
+		return h.count(t, "select count(*) from control.attempts where send_by < clock_timestamp()") == 1
+	})
+	ok(t, h.db.Exec(t.Context(), "update control.attempts set instance = 'gw-2', generation = generation + 1"))
+	f.Release()
+	a := <-answers
+	refusedWith(t, a, codes.Unavailable, "BW-ATTEMPT-003")
+	if !strings.Contains(a.text(), "another gateway has taken it over") || !strings.Contains(a.text(), "it stays held") {
+		t.Errorf("the caller was told %s", a.text())
+	}
+	if got := h.attempts(t); got[0] != "open" || len(h.nodes["w1"].Log().Of(talosd.MethodApply)) != 0 {
 		t.Errorf("the attempt is %v", got)
 	}
 }

@@ -75,7 +75,9 @@ type Config struct {
 	// Sealer keeps the exact bytes of changes.
 	Sealer  Sealer
 	Changes Changes
-	Limits  Limits
+	// Drift is how machines are watched.
+	Drift  Drift
+	Limits Limits
 	// ProxySources are the load balancers whose PROXY protocol header is required and believed;
 	// default none. Whoever connects from there can say to be any address.
 	ProxySources []netip.Prefix
@@ -139,6 +141,7 @@ type Gateway struct {
 	digester facts.Digester
 	sealer   Sealer
 	changes  Changes
+	drift    Drift
 	instance string
 
 	transportDeadline time.Duration
@@ -173,7 +176,7 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{
 		identity: cfg.Identity, judge: cfg.Judge, store: cfg.Store, book: cfg.Book,
 		upstream: cfg.Upstream, digester: cfg.Digester, instance: cfg.Instance, tree: cfg.Tree,
-		sealer: cfg.Sealer, changes: cfg.Changes.withDefaults(),
+		sealer: cfg.Sealer, changes: cfg.Changes.withDefaults(), drift: cfg.Drift.withDefaults(),
 		transportDeadline: orDefault(cfg.TransportDeadline, 30*time.Second),
 		verifyDeadline:    orDefault(cfg.VerifyDeadline, 10*time.Second),
 		receiveWithin:     orDefault(cfg.ReceiveWithin, defaultReceiveWithin),
@@ -202,6 +205,7 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "bronzeward_open_calls", Help: "Calls that are open now.",
 	}, func() float64 { return float64(g.sessions.count()) }))
+	cfg.Registry.MustRegister(standingMetrics(func() control.Standing { return g.store.Snapshot().Standing })...)
 	return g, nil
 }
 

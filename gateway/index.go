@@ -37,7 +37,7 @@ func (i index) ByAddress(cluster string, address netip.Addr) []string {
 func (i index) Names(cluster string) []string {
 	var out []string
 	for _, m := range i.snap.Machines {
-		if cluster == "" || m.Cluster == cluster {
+		if m.Retired == nil && (cluster == "" || m.Cluster == cluster) {
 			out = append(out, m.Name)
 		}
 	}

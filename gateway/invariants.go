@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"slices"
 
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
@@ -15,6 +16,22 @@ func holdsOf(l control.Locked) []policy.Hold {
 		return []policy.Hold{}
 	}
 	return l.Holds
+}
+
+// stopping are the holds that stop an apply or dry run whatever the law says. A freeze lets through
+// what changes nothing on the machine: a dry run, and a change that only adopts. An open drift lets
+// a dry run through, and the one change that names it.
+func stopping(f *policy.Facts) []policy.Hold {
+	harmless := f.Call.DryRun || f.Change != nil && f.Change.Kind == control.KindAdopt
+	return slices.DeleteFunc(slices.Clone(f.Holds), func(h policy.Hold) bool {
+		switch h.Kind {
+		case policy.HoldFreeze:
+			return harmless
+		case policy.HoldDrift:
+			return f.Call.DryRun || h.ID != "" && f.Change != nil && f.Change.Kind != control.KindApply && f.Change.Drift == h.ID
+		}
+		return false
+	})
 }
 
 // evidenceFacts is the Evidence as a policy sees it.
@@ -57,19 +74,22 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 		"the credential this call was opened with has ended")
 	must(f.Call.Targets == 1, "BW-INVARIANT-002", "an apply has exactly one machine")
 	must(f.Machine != nil && f.Machine.Pinned, "BW-INVARIANT-003", "the machine is not pinned to an identity")
-	must(f.Machine != nil && f.Machine.Role == "worker", "BW-INVARIANT-004", "only workers are applied to")
+	adopts := f.Change != nil && f.Change.Kind == control.KindAdopt // nothing is sent
+	must(adopts || f.Machine != nil && f.Machine.Role == "worker", "BW-INVARIANT-004", "only workers are applied to")
 	if f.Evidence == nil || f.Config == nil {
 		must(false, "BW-INVARIANT-005", "there is no evidence of what the machine runs")
 		return d
 	}
-	must(f.Evidence.Type == "worker", "BW-INVARIANT-006", fmt.Sprintf("the machine says it is a %s, not a worker", f.Evidence.Type))
+	must(adopts || f.Evidence.Type == "worker", "BW-INVARIANT-006", fmt.Sprintf("the machine says it is a %s, not a worker", f.Evidence.Type))
 	must(f.Evidence.IdentityMatches, "BW-INVARIANT-007", "the machine behind the address is not the one that was pinned")
 	must(f.Evidence.Stage == "running" || f.Evidence.Stage == "booting",
 		"BW-INVARIANT-008", fmt.Sprintf("the machine is in stage %q", f.Evidence.Stage))
 	must(f.Evidence.Minor == facts.SupportedMinor, "BW-INVARIANT-009",
 		fmt.Sprintf("the machine runs Talos %s; applies are judged for %s", f.Evidence.Version, facts.SupportedMinor))
 	must(len(f.Config.Problems) == 0, "BW-INVARIANT-010", "the configuration is not one that can be read whole")
-	must(len(f.Holds) == 0, "BW-INVARIANT-011", "the machine's scope is held")
+	for _, h := range stopping(f) {
+		must(false, "BW-INVARIANT-011", fmt.Sprintf("the machine's scope is held (%s %s)", h.Kind, h.ID))
+	}
 	if f.Call.DryRun {
 		must(!f.Evidence.Staged, "BW-INVARIANT-012", "a dry run would disturb what is staged or on trial")
 		must(f.Call.Mode == "no-reboot" || f.Call.Mode == "auto", "BW-INVARIANT-013", "a dry run is of mode no-reboot or auto")
@@ -78,7 +98,7 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 		must(f.Call.Size <= maxReadable, "BW-INVARIANT-018", fmt.Sprintf(
 			"the request has %d bytes; what has more than %d could not be read back from the machine", f.Call.Size, maxReadable))
 		// Where approvals are needed, their count below says it.
-		must(!f.Evidence.Staged || counting > 0 || d.Approvals.Required > 0, "BW-INVARIANT-015", "what is staged or on trial would be discarded, and no approval says so")
+		must(adopts || !f.Evidence.Staged || counting > 0 || d.Approvals.Required > 0, "BW-INVARIANT-015", "what is staged or on trial would be discarded, and no approval says so")
 		if counting < d.Approvals.Required {
 			d.Allow = false
 			d.Reasons = append(d.Reasons, tooFew(f, d.Approvals, counting))

@@ -34,6 +34,9 @@ func (c *call) facts(t *target, snap *control.Snapshot, phase string) *policy.Fa
 	if t != nil {
 		f.Machine = machineFacts(t.machine)
 	}
+	if c.kind() != control.KindApply {
+		f.Change = c.pendingFacts(control.ChangeID{})
+	}
 	return f
 }
 

@@ -56,10 +56,18 @@ func (g *Gateway) keepOnce(ctx context.Context, tidy bool) error {
 		return err
 	}
 	g.metrics.waiting.Set(float64(waiting))
+	held, err := g.store.CountHolds(ctx)
+	if err != nil {
+		return err
+	}
+	g.metrics.holds.set(held)
 	if !tidy {
 		return nil
 	}
 	if _, err := g.store.DropSealed(ctx, g.changes.KeepSealed); err != nil {
+		return err
+	}
+	if _, err := g.store.DropAppliedCopies(ctx, g.drift.KeepApplied); err != nil {
 		return err
 	}
 	_, err = g.store.DropKeys(ctx, keepKeys)

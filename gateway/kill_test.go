@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"context"
 	"net"
-	"net/http"
-	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -54,62 +50,27 @@ func newStreet(t *testing.T, workers, quorum int) *street {
 
 // process is one gateway as a process of its own.
 type process struct {
-	cmd  *exec.Cmd
-	log  *lockedBuffer
-	done chan struct{}
+	*world.Gateway
+	t *testing.T
 }
 
 // serve starts a gateway whose database is behind the proxy, and waits until it is ready.
 func (s *street) serve(t *testing.T, instance string) *process {
 	t.Helper()
-	text := string(must(os.ReadFile(s.ConfigFile()))(t))
-	web := freeAddress(t)
-	for from, to := range map[string]string{
-		url.QueryEscape(s.Postgres.Host()): url.QueryEscape(s.proxy.Dir()), "instance: gateway-1": "instance: " + instance,
-		"http_listen: 127.0.0.1:0": "http_listen: " + web,
-	} {
-		if !strings.Contains(text, from) {
-			t.Fatalf("the configuration has no %q", from)
-		}
-		text = strings.ReplaceAll(text, from, to)
-	}
-	// The files it names are relative to it, so it stands beside the world's own.
-	path := s.Path("config-" + instance + "-proxied.yaml")
-	ok(t, os.WriteFile(path, []byte(text), 0o600))
-	p := &process{log: &lockedBuffer{}, done: make(chan struct{})}
-	p.cmd = exec.Command(s.Binary, "serve", "--development", "--config", path)
-	p.cmd.Env = world.Environment()
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	ok(t, p.cmd.Start())
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.done)
-	}()
+	return s.serveAt(t, instance, s.Endpoint)
+}
+
+// serveAt is serve for one that listens elsewhere, beside another.
+func (s *street) serveAt(t *testing.T, instance, endpoint string) *process {
+	t.Helper()
+	s.DatabaseHost = s.proxy.Dir()
+	p := &process{must(s.StartGatewayAt(context.Background(), instance, endpoint))(t), t}
 	t.Cleanup(p.kill)
-	client := must(s.WebClient())(t)
-	defer client.CloseIdleConnections()
-	eventually(t, "the gateway to be ready", func() bool {
-		select {
-		case <-p.done:
-			t.Fatalf("the gateway ended:\n%s", p.log)
-		default:
-		}
-		answer, err := client.Get("https://" + web + "/readyz")
-		if err != nil {
-			return false
-		}
-		_ = answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
-	})
 	return p
 }
 
 // kill ends the process with SIGKILL and waits until it is gone.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.done
-}
+func (p *process) kill() { ok(p.t, p.Kill()) }
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
@@ -244,8 +205,8 @@ func (p killPoint) run(t *testing.T, s *street, victim, heir string) {
 		succeeded(t, s.as(t, "otto").apply(t, p.machine, noReboot(t, append(bytes.Clone(text), "# other\n"...))))
 	}
 	second.kill()
-	if strings.Contains(second.log.String(), "panic") {
-		t.Errorf("the fresh process panicked:\n%s", second.log)
+	if strings.Contains(second.Log(), "panic") {
+		t.Errorf("the fresh process panicked:\n%s", second.Log())
 	}
 }
 

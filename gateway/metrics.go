@@ -15,6 +15,9 @@ type Metrics struct {
 	headers   *prometheus.CounterVec
 	rounds    prometheus.Histogram
 	waiting   prometheus.Gauge
+	drifts    prometheus.Gauge
+	watches   *prometheus.GaugeVec
+	holds     holdGauges
 }
 
 // NewMetrics makes the metrics and registers them; registering twice panics, which is
@@ -48,6 +51,17 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.waiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "bronzeward_changes_waiting", Help: "Changes that wait for an approval, in the whole installation.",
 	})
+	m.drifts = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "bronzeward_drift_open", Help: "Machines whose configuration is not the last one known as applied, in the whole installation.",
+	})
+	m.watches = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "bronzeward_watch_machines", Help: "Machines whose configuration this gateway watches, by what became of the watch.",
+	}, []string{"state"})
+	for _, state := range []string{watchStands, watchAway, watchUnread} {
+		m.watches.WithLabelValues(state)
+	}
+	reg.MustRegister(m.drifts, m.watches)
 	reg.MustRegister(m.calls, m.seconds, m.decisions, m.attempts, m.limited, m.headers, m.rounds, m.waiting)
+	m.holds = newHoldGauges(reg)
 	return m
 }

@@ -114,6 +114,7 @@ func (c *call) admitMutation(t *target) (_ control.Admission, d policy.Decision,
 		if d, moved = c.g.judgeLocked(c.ctx, locked, f); moved {
 			return control.Judgement{Retry: true}
 		}
+		d = inRecovery(locked.Standing, d)
 		if d.Allow && len(f.Holds) > 0 {
 			d.Allow = false
 			d.Reasons = append(d.Reasons, policy.Deny("BW-INVARIANT-011", "the machine's scope is held", "bronzeward attempts list").Reasons...)

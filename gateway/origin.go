@@ -13,20 +13,28 @@ import (
 	"bronzeward/policy"
 )
 
-// asAct says that a call came through the HTTP door as an act on a change: proposed, or
-// applied by its id. It goes the way of every apply, and is judged as an act as well.
+// asAct says that a call came through the HTTP door as an act on a change: proposed, applied by
+// its id, or proposed to settle a drift. It goes the way of every apply, and is judged as an act as well.
 type asAct struct {
-	name    string // ActChangesSubmit or ActChangesApply
+	name    string // ActChangesSubmit, ActChangesApply, ActDriftAdopt or ActDriftRevert
 	subject string
 	set     string
 	once    *control.Once
 	change  *control.Change // of ActChangesApply, as it was when the act began
+	// kind, drift and why are of a proposal that settles a drift; kind is empty for an apply.
+	kind  string
+	drift control.DriftID
+	why   string
+	// applied is the text that was applied last, for what is held against it; unknown is true
+	// where no copy of it is kept.
+	applied []byte
+	unknown bool
 }
 
 // stamp says in an entry which act it is about, and which change.
 func (a *asAct) stamp(e *audit.Entry) {
 	e.Kind, e.Detail = audit.KindHTTP, printable(a.subject)
-	if a.name == ActChangesSubmit {
+	if a.name != ActChangesApply || a.change != nil && a.change.Kind == control.KindAdopt { // nothing is sent
 		e.Method, e.Class = a.name, "act"
 	}
 	if a.change != nil {

@@ -47,6 +47,9 @@ type weighed struct {
 // it would become. decide is the judge for the revision in force.
 func (c *call) weigh(l *look, f *policy.Facts, live []control.Change, machine, epoch uuid.UUID, id control.ChangeID, decide func(*policy.Facts) policy.Decision) weighed {
 	w := weighed{facts: f, match: c.match(l, machine, epoch, live)}
+	if c.kind() != control.KindApply {
+		f.Change = c.pendingFacts(id) // what settles a drift is judged as that, whether it is there yet or not
+	}
 	w.overtaken, w.overtakenBy = c.moved(l, live)
 	if w.match != nil {
 		f.Change = changeFacts(w.match, c.person(), epoch)
@@ -55,7 +58,7 @@ func (c *call) weigh(l *look, f *policy.Facts, live []control.Change, machine, e
 	if w.match == nil && onlyApprovals(w.decision) {
 		// Judged again with the name it would have, so that the refusal can say it. Only what
 		// nothing else refuses becomes a change.
-		f.Change = pendingFacts(id, c.person())
+		f.Change = c.pendingFacts(id)
 		w.decision = c.judgeOrigin(f, nil, epoch, decide(f))
 	}
 	return w
@@ -135,13 +138,16 @@ type altered interface{ Altered() bool }
 
 // notOpened answers when the sealed bytes cannot be had: nothing is sent and nothing spent.
 func (c *call) notOpened(t *target, id control.ChangeID, cause error) error {
-	c.note(slog.Any("seal", cause))
+	c.noteSeal(cause)
 	var bad altered
 	if errors.As(cause, &bad) && bad.Altered() {
 		return c.notSealed(t, id)
 	}
 	return c.refuseKeys(t, id, keysAwayOf(cause), fmt.Sprintf("the sealed bytes of change %s cannot be opened now", id))
 }
+
+// noteSeal puts into the log why sealed bytes cannot be had.
+func (c *call) noteSeal(cause error) { c.note(slog.Any("seal", cause)) }
 
 // sealNew seals the request's exact bytes for a change that may be captured.
 func (c *call) sealNew(t *target, l *look, w weighed, id control.ChangeID, epoch uuid.UUID) (prepared, error) {
@@ -151,7 +157,7 @@ func (c *call) sealNew(t *target, l *look, w weighed, id control.ChangeID, epoch
 		MostWaiting: c.g.changes.WaitingPerCaller, MostBytes: c.g.changes.WaitingBytesPerCaller, Notify: c.g.changes.Notify,
 	}
 	if c.act != nil {
-		n.Set = c.act.set
+		n.Set, n.Why = c.act.set, c.act.why
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, sealWithin)
 	defer cancel()
@@ -167,7 +173,7 @@ func (c *call) sealNew(t *target, l *look, w weighed, id control.ChangeID, epoch
 }
 
 // captures is true for a proposal, which is never sent.
-func (c *call) captures() bool { return c.act != nil && c.act.name == ActChangesSubmit }
+func (c *call) captures() bool { return c.act != nil && c.act.name != ActChangesApply }
 
 // mayCapture is true when the request may become a change: nothing but approvals is missing,
 // or it is a proposal that nothing refuses. A change applied by its id becomes no other one.

@@ -57,6 +57,9 @@ func (g *Gateway) ApplyChange(ctx context.Context, by identity.Actor, id control
 	if err != nil {
 		return control.Applied{}, err
 	}
+	if ch.Kind == control.KindAdopt {
+		return control.Applied{}, otherKind(&ch)
+	}
 	m, err := g.store.GetMachine(ctx, ch.MachineName)
 	if err != nil {
 		return control.Applied{}, err
@@ -156,6 +159,14 @@ func (g *Gateway) applyFrom(ctx context.Context, by identity.Actor, m *control.M
 			return c, err
 		}
 		c.opened = act.change.ID
+	}
+	if c.adopts() || act.kind == control.KindRevert {
+		if act.applied, err = c.openApplied(&c.targets[0]); err != nil {
+			return c, err
+		}
+		if act.change == nil {
+			text = act.applied // an adoption's is what is read of the machine
+		}
 	}
 	c.body, err = proto.Marshal(&machine.ApplyConfigurationRequest{Data: text, Mode: machine.ApplyConfigurationRequest_NO_REBOOT})
 	if err != nil {

@@ -39,9 +39,11 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 		problems = append(problems, "no Talos credential is usable; the warnings say why")
 	}
 	book, more := g.tree.ready()
+	recovery, standing := standingNow(snap.Standing)
+	more = append(more, standing...)
 	quorum := g.judge.Quorum(ctx)
 	return map[string]any{
-		"talos_credentials": credentials, "warnings": append(warnings, more...), "book": book,
+		"talos_credentials": credentials, "warnings": append(warnings, more...), "book": book, "recovery": recovery,
 		"approvals_required": quorum.Required, "approval_groups": quorum.Groups,
 		"instance": g.instance, "policy_revision": g.judge.Revision(), "live_revision": snap.LiveRevision,
 		"authority_version": snap.AuthorityVersion, "epoch": snap.Epoch, "machines": len(snap.Machines),

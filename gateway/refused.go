@@ -61,9 +61,9 @@ func (c *call) repeats(t *target, digest string) (bool, error) {
 }
 
 // refusedApply answers a written refusal. A proposal that was captured, or that is live
-// already, is none.
+// already, is none, and neither is an adoption that was carried out.
 func (c *call) refusedApply(entry audit.Receipt, j judged) error {
-	if j.decision.Allow && c.captures() {
+	if j.decision.Allow && (c.captures() || c.adopts()) {
 		return nil
 	}
 	if j.first != nil && j.first.State == control.StateOpen {
@@ -145,6 +145,12 @@ func changeCode(code string) codes.Code {
 	default: // it is not as the call needs it
 		return codes.FailedPrecondition
 	}
+}
+
+// retired denies whatever is asked of a machine that never comes back, before anything is dialled:
+// another machine may have its addresses by now.
+func retired(m *control.Machine) policy.Decision {
+	return policy.Deny("BW-HOLDS-009", fmt.Sprintf("%s was retired %s; nothing reaches it any more", m.Name, m.Retired.Text()), "bronzeward machines list")
 }
 
 // denyAbout writes a denial about one machine that Go words, and answers with it.

@@ -44,7 +44,7 @@ func (c *call) sendApply(t *target, l *look, d policy.Decision, adm control.Admi
 	closing := c.g.conclude(ctx, l, attempt, answer)
 	if err := c.g.closeAttempt(ctx, closing); err != nil {
 		c.note(slog.Any("outcome", err))
-		return c.notClosed(adm, err)
+		return c.notClosed(adm, answer, err)
 	}
 	c.g.metrics.attempts.WithLabelValues(string(closing.To)).Inc()
 	c.note(slog.String("attempt", attempt.ID.String()), slog.String("state", string(closing.To)))
@@ -59,7 +59,9 @@ func notSent(why string) upstream.Answer {
 // conclude reads the machine back and says what the attempt has become (DESIGN §4).
 // Only evidence completes it, and only an answer with nothing moved rejects it.
 func (g *Gateway) conclude(ctx context.Context, l *look, a *control.Attempt, answer upstream.Answer) control.Closing {
-	c := control.Closing{AttemptID: a.ID, Owner: a.Owner, Outcomes: []audit.Outcome{answerOutcome(l, answer)}}
+	answered := answerOutcome(l, answer)
+	answered.ID = newID() // by it a repeated closing finds what it has written before
+	c := control.Closing{AttemptID: a.ID, Owner: a.Owner, Outcomes: []audit.Outcome{answered}}
 	if answer.NotSent() {
 		c.To, c.Reason = control.StateNotSent, "no byte of the request was written: "+oneLine(answer.Message)
 		return c
@@ -67,7 +69,14 @@ func (g *Gateway) conclude(ctx context.Context, l *look, a *control.Attempt, ans
 	began := time.Now()
 	back := g.readBack(ctx, l, a, answer)
 	g.metrics.seconds.WithLabelValues("read-back").Observe(time.Since(began).Seconds())
-	if back.Last != nil {
+	switch {
+	case back.Last == nil:
+	case back.OtherMachine:
+		// What another machine holds is nothing this attempt has read back.
+		o := readBackOutcome(back.Last, g.digester.Digest(back.Last.Active.Text), g.digester.Digest(back.Last.Persistent.Text))
+		o.Message = "of another machine, node id " + printable(back.Last.NodeID)
+		c.Outcomes = append(c.Outcomes, o)
+	default:
 		c.ReadActive = g.readDigest(back.ActiveMatches, back.Last.Active.Text, a)
 		c.ReadPersistent = g.readDigest(back.PersistentMatches, back.Last.Persistent.Text, a)
 		c.Outcomes = append(c.Outcomes, readBackOutcome(back.Last, c.ReadActive, c.ReadPersistent))
@@ -85,12 +94,24 @@ func (g *Gateway) conclude(ctx context.Context, l *look, a *control.Attempt, ans
 		c.To, c.Reason = control.StateRejected, "the node answered "+answer.Code.String()+" and nothing moved"
 	case back.Last == nil:
 		c.To, c.Reason = control.StateUnresolved, "the machine could not be read back"
+	case back.OtherMachine:
+		c.To, c.Reason = control.StateUnresolved, heard(answer)+", and another machine answers at its address by now"
+	case back.Rebooted:
+		c.To, c.Reason = control.StateUnresolved, heard(answer)+", and the machine rebooted meanwhile and does not hold the configuration"
 	case answer.Got && !answer.Relayed():
 		c.To, c.Reason = control.StateUnresolved, "the node answered "+answer.Code.String()+", and what it holds says otherwise"
 	default:
 		c.To, c.Reason = control.StateUnresolved, "no answer came, and the machine does not hold the configuration yet"
 	}
 	return c
+}
+
+// heard says what came back of the send, for what it left open.
+func heard(answer upstream.Answer) string {
+	if answer.Got && !answer.Relayed() {
+		return "the node answered " + answer.Code.String()
+	}
+	return "no answer came"
 }
 
 // readDigest is the digest of a text read back: the attempt's own when it is that text,
@@ -160,15 +181,20 @@ func (g *Gateway) closeAttempt(ctx context.Context, c control.Closing) error {
 	return err
 }
 
-// notClosed answers when the outcome is not known to be written: never a success.
-func (c *call) notClosed(adm control.Admission, err error) error {
+// notClosed answers when the outcome is not known to be written: never a success. That nothing
+// left is still said: the caller must not think that the machine may have been changed.
+func (c *call) notClosed(adm control.Admission, answer upstream.Answer, err error) error {
 	why := "its outcome could not be written down"
 	if errors.Is(err, control.ErrNotOwner) {
 		why = "another gateway has taken it over"
 	}
+	show := "bronzeward attempts show " + adm.Attempt.ID.String()
+	if answer.NotSent() {
+		return refusal(codes.Unavailable, adm.Receipt, "BW-ATTEMPT-003", fmt.Sprintf("no byte of attempt %s was written, and %s", adm.Attempt.ID, why),
+			"nothing was sent to the machine, and it stays held until somebody has accounted for the attempt", show)
+	}
 	return refusal(codes.Unavailable, adm.Receipt, "BW-ATTEMPT-002", fmt.Sprintf("the apply was sent as attempt %s, and %s", adm.Attempt.ID, why),
-		"the machine stays held until it has been observed",
-		"bronzeward attempts show "+adm.Attempt.ID.String())
+		"the machine stays held until it has been observed", show)
 }
 
 // dryRun sends a dry run: judged and written like an apply, without an attempt, because

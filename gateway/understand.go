@@ -74,6 +74,9 @@ func (c *call) aim() error {
 		if machine == nil {
 			return c.denyTarget(fmt.Errorf("machine %s went away meanwhile", f.Spelled))
 		}
+		if machine.Retired != nil {
+			return c.denyAbout(&target{spelled: f.Spelled, machine: machine}, retired(machine))
+		}
 		c.targets = append(c.targets, target{spelled: f.Spelled, machine: machine})
 		names = append(names, machine.Name)
 	}

@@ -190,9 +190,11 @@ type Collection struct {
 
 // Change is the proposed act a captured apply became.
 type Change struct {
-	ID        string     `json:"id"`
-	State     string     `json:"state"`
-	Kind      string     `json:"kind" jsonschema:"enum=apply,enum=revert,enum=adopt"`
+	ID    string `json:"id"`
+	State string `json:"state"`
+	Kind  string `json:"kind" jsonschema:"enum=apply,enum=revert,enum=adopt"`
+	// Drift names the open drift that a revert or adoption settles; empty for an apply.
+	Drift     string     `json:"drift"`
 	Requester Person     `json:"requester"`
 	Spender   Person     `json:"spender"`
 	Approvals []Approval `json:"approvals"`
@@ -217,16 +219,28 @@ type Approval struct {
 	EpochCurrent bool     `json:"epoch_current"`
 }
 
+// Kinds of holds.
+const (
+	HoldOpenAttempt       = "open-attempt"
+	HoldUnresolvedAttempt = "unresolved-attempt"
+	HoldFreeze            = "freeze"
+	HoldDrift             = "drift"
+	HoldRecovery          = "recovery"
+	HoldRetired           = "retired"
+)
+
 // Hold is one reason why the machine's scope is closed.
 type Hold struct {
-	// Kind is "open-attempt", "unresolved-attempt", "freeze", "drift" or "recovery".
+	// Kind is "open-attempt", "unresolved-attempt", "freeze", "drift", "recovery" or "retired".
 	Kind string `json:"kind"`
-	// ID names the attempt, drift or epoch that holds.
+	// ID names the attempt, freeze, drift or epoch that holds, or the decision that retired the machine.
 	ID     string    `json:"id"`
 	Holder Person    `json:"holder"`
 	Since  time.Time `json:"since"`
 	// Scope is "machine" or "cluster" (the rollout limit).
 	Scope string `json:"scope" jsonschema:"enum=machine,enum=cluster"`
+	// Reason is why it holds, in a sentence: a person's words of a freeze; empty where there are none.
+	Reason string `json:"reason"`
 }
 
 // Act is the `input` of data.bronzeward.api.decision: an act on Bronzeward itself

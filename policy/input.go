@@ -27,10 +27,10 @@ var keyTerms = func() map[string]*ast.Term {
 	for _, k := range []string{
 		"act", "after", "api_version", "approvals", "approver", "base", "before", "call", "caller",
 		"change", "changes", "class", "cluster", "collections", "config", "digest", "document",
-		"documents", "dry_run", "entries", "epoch_current", "evidence", "field", "groups", "groups_now",
+		"documents", "drift", "dry_run", "entries", "epoch_current", "evidence", "field", "groups", "groups_now",
 		"holder", "holds", "id", "identical", "identity_matches", "issuer", "kind", "labels", "line",
 		"machine", "message", "method", "minor", "mode", "mode_given", "name", "namespace", "now", "path",
-		"persistent", "phase", "pinned", "problems", "proof", "proof_ends", "reboot", "requester",
+		"persistent", "phase", "pinned", "problems", "proof", "proof_ends", "reason", "reboot", "requester",
 		"resource", "revoked", "role", "scope", "service", "since", "size", "spender", "stage", "staged",
 		"state", "stream", "subject", "targets", "try_timeout_seconds", "type", "version",
 	} {
@@ -215,6 +215,7 @@ func changeTerm(c *Change) *ast.Term {
 		kv("id", str(c.ID)),
 		kv("state", str(c.State)),
 		kv("kind", str(c.Kind)),
+		kv("drift", str(c.Drift)),
 		kv("requester", personTerm(&c.Requester)),
 		kv("spender", personTerm(&c.Spender)),
 		kv("approvals", list(c.Approvals, func(a *Approval) *ast.Term {
@@ -242,6 +243,7 @@ func holdTerm(h *Hold) *ast.Term {
 		kv("holder", personTerm(&h.Holder)),
 		kv("since", stamp(h.Since)),
 		kv("scope", str(h.Scope)),
+		kv("reason", ast.StringTerm(h.Reason)), // a person's words: not worth interning
 	)
 }
 

@@ -123,6 +123,9 @@ func samples() []sample {
 		apply("a frozen machine", func(f *Facts) {
 			f.Holds = []Hold{{Kind: "freeze", ID: "1", Scope: "machine", Since: sampleNow}}
 		}),
+		apply("a retired machine", func(f *Facts) {
+			f.Holds = []Hold{{Kind: HoldRetired, ID: "1", Scope: "machine", Since: sampleNow, Reason: "its board burnt"}}
+		}),
 		apply("a change of another epoch", func(f *Facts) {
 			f.Change = sampleChange()
 			f.Change.EpochCurrent = false

@@ -69,6 +69,10 @@ type Config struct {
 	Epoch func(ctx context.Context, conn *pgx.Conn) (installation, epoch uuid.UUID, err error)
 	// Signer signs. Nil signs nothing: rows get their places and no checkpoint, and Status says so.
 	Signer Signer
+	// Permit is asked before a head is signed, in the goroutine of the signing: with all checkpoints deleted nothing in the
+	// database says what was signed before, and somebody outside of it may remember. An error signs nothing now; with
+	// ErrRolledBack, ErrForked or ErrAbandoned in its chain nothing of that tree is signed any more. Nil asks nobody.
+	Permit func(ctx context.Context, of Tree, next Checkpoint) error
 	// Publish are the places that checkpoints go to.
 	Publish []Publisher
 	// Poll is how often an idle sequencer looks for rows. Default DefaultPoll.

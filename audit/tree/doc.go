@@ -46,6 +46,9 @@
 //	a row can have no place              all others   goes on          Errors[sequence]
 //	the Signer is away or slow           goes on      is tried again   Errors[sign]
 //	a signature does not verify          goes on      is tried again   Errors[sign]
+//	Permit cannot be asked               goes on      is tried again   Errors[sign]
+//	Permit says that more was signed     goes on      never again      Refused, Errors[sign]
+//	Permit says that the tree was left   goes on      never again      -
 //	the last checkpoint is by no
 //	version of the key                   goes on      not, until it is Errors[sign]
 //	the tree does not begin with what

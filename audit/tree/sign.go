@@ -70,7 +70,14 @@ func (s *session) checkpoint(ctx context.Context) {
 	s.answers = answers
 	go func() {
 		begun := time.Now()
-		text, err := s.q.signer.sign(ctx, next, h.last)
+		var text []byte
+		var err error
+		if s.q.cfg.Permit != nil {
+			err = s.q.cfg.Permit(ctx, h.tree, next)
+		}
+		if err == nil {
+			text, err = s.q.signer.sign(ctx, next, h.last)
+		}
 		answers <- signed{head: *h, text: text, took: time.Since(begun), err: err}
 	}()
 }
@@ -168,6 +175,15 @@ func (s *session) signed(ctx context.Context, a signed) {
 		stored, err = s.store(ctx, a)
 	}
 	s.q.done(ctx, StepSign, err)
+	switch {
+	case errors.Is(err, ErrAbandoned):
+		s.q.refused[a.head.tree.Tree] = true
+		s.q.update(func(st *Status) { delete(st.Errors, StepSign) })
+		return
+	case errors.Is(err, ErrRolledBack), errors.Is(err, ErrForked):
+		s.refuse(a.head.tree.Tree, &refusal{err})
+		return
+	}
 	if err != nil {
 		s.nextSign = time.Now().Add(s.q.cfg.RetryEvery)
 		if a.head.tree.Tree != s.tree.Tree {

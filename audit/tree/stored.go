@@ -139,6 +139,9 @@ var (
 	ErrRolledBack = errors.New("the book was rolled back")
 	// ErrForked means that the newer tree does not begin with the older one.
 	ErrForked = errors.New("the book was forked")
+	// ErrAbandoned means that the tree is of an epoch that ended with a recovery, and is not what was signed of it: it stays
+	// as it is.
+	ErrAbandoned = errors.New("the tree was left with its epoch")
 	// ErrOtherTree means that the checkpoints are of different installations or epochs, which have no common tree.
 	ErrOtherTree = errors.New("another tree")
 )

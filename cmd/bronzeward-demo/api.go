@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"bronzeward/fixtures/world"
 	"bronzeward/gateway/httpapi/api"
@@ -12,14 +11,7 @@ import (
 
 // client is the HTTP API as a person reaches it, by certificate.
 func client(w *world.World, person string) (*apiclient.ClientWithResponses, error) {
-	conf, err := w.ClientTLS(person)
-	if err != nil {
-		return nil, err
-	}
-	conf.ServerName, conf.NextProtos = "", nil
-	// Not kept alive, so that no connection outlives the scenario's replica.
-	transport := &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}
-	return apiclient.NewClientWithResponses(w.API(), apiclient.WithHTTPClient(&http.Client{Transport: transport}))
+	return w.Client(person)
 }
 
 // change reads one change as a viewer.

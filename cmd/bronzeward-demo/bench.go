@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"bronzeward/fixtures/page"
 )
 
 // The load program: the same calls to one fake worker three ways, in one run, with the
@@ -52,7 +54,7 @@ func bench(ctx context.Context, args []string) error {
 	if o.write == "" {
 		return nil
 	}
-	return writeBetween(o.write, benchBegin, benchEnd, text)
+	return page.Write(o.write, benchBegin, benchEnd, text)
 }
 
 func benchFlags(args []string) (benchOptions, error) {
@@ -113,20 +115,6 @@ const (
 	bookBegin  = "<!-- full book: begin -->"
 	bookEnd    = "<!-- full book: end -->"
 )
-
-// writeBetween replaces what stands between the markers of a file.
-func writeBetween(path, begin, end, text string) error {
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	head, rest, begins := strings.Cut(string(old), begin)
-	_, tail, ends := strings.Cut(rest, end)
-	if !begins || !ends {
-		return fmt.Errorf("%s has no %s … %s to write between", path, begin, end)
-	}
-	return os.WriteFile(path, []byte(head+begin+"\n\n"+text+"\n"+end+tail), 0o644)
-}
 
 // selfCommand is this program with other arguments, ended with us.
 func selfCommand(args ...string) (*exec.Cmd, error) {

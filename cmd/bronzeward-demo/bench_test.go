@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -72,33 +71,6 @@ func TestTheConfigurationsAreWhatTheTablesSay(t *testing.T) {
 	labels := labelsText(base)
 	if got := facts.ReadConfig(t.Context(), labels, base, base, digester); len(got.Problems) == 0 {
 		t.Errorf("%d bytes of labels have no problem", len(labels))
-	}
-}
-
-func TestOnlyWhatIsBetweenTheMarkersIsWritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "benchmarks.md")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("before\n" + benchBegin + "\nold\n" + benchEnd + "\nafter\n")
-	for _, text := range []string{"first", "second"} {
-		if err := writeBetween(path, benchBegin, benchEnd, text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "before\n" + benchBegin + "\n\nsecond\n" + benchEnd + "\nafter\n"; string(got) != want {
-		t.Errorf("the file is %q, want %q", got, want)
-	}
-	write("no markers\n")
-	if err := writeBetween(path, benchBegin, benchEnd, "text"); err == nil {
-		t.Error("a file without markers was written")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"bronzeward/audit/tree"
 	"bronzeward/fixtures/fullbook"
+	"bronzeward/fixtures/page"
 	"bronzeward/fixtures/postgres"
 	"bronzeward/gateway/control"
 )
@@ -85,7 +86,7 @@ func benchFull(ctx context.Context, args []string) (err error) {
 	if *write == "" {
 		return nil
 	}
-	return writeBetween(*write, bookBegin, bookEnd, text)
+	return page.Write(*write, bookBegin, bookEnd, text)
 }
 
 // openFullHouse opens a book, and makes and fills it as far as it is not there yet.

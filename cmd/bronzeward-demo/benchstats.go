@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"bronzeward/fixtures/page"
 )
 
 // samples are times of one thing on one way.
@@ -52,14 +54,7 @@ type table struct {
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 func (t *table) String() string {
-	var b strings.Builder
-	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
-	line(t.head)
-	line(slices.Repeat([]string{"---"}, len(t.head)))
-	for _, r := range t.rows {
-		line(r)
-	}
-	return b.String()
+	return page.Table(t.head, t.rows)
 }
 
 // aims are lines that say what was wanted and whether it was had.

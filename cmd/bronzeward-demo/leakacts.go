@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"bronzeward/gateway/httpapi/api"
 )
 
 // captured takes changes with secrets through what can become of them.
@@ -86,6 +88,24 @@ func (l *leak) drifted(ctx context.Context) error {
 	staged := annotated(string(text), l.canaries.Words("staged"))
 	if err := l.w.Nodes["worker-2"].Stage([]byte(staged)); err != nil {
 		return err
+	}
+	for _, machine := range []string{"worker-1", "worker-2"} {
+		d, err := untilDrift(ctx, l.w, machine, api.DriftStateOpen)
+		if err != nil {
+			return err
+		}
+		for _, args := range [][]string{
+			{"drift", "list", "-o", "json"},
+			{"drift", "show", d.ID},
+			{"drift", "show", d.ID, "-o", "json"},
+			{"machines", "show", machine, "-o", "json"},
+			{"drift", "revert", d.ID, "--reason", "as it was"},
+			{"drift", "adopt", d.ID, "--reason", "as it is"},
+		} {
+			if _, err := l.command(ctx, "olga", args...); err != nil && args[1] != "adopt" { // the law may refuse to have it adopted
+				return err
+			}
+		}
 	}
 	for _, s := range [][]byte{text, []byte(staged)} {
 		if _, err := l.send(s); err != nil { // what a node has is told nowhere else

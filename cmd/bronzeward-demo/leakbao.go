@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"bronzeward/fixtures/world"
 )
@@ -138,18 +137,7 @@ func (l *leak) badCredentials(ctx context.Context) error {
 	return l.operator(ctx, l.putCredential("", "")...)
 }
 
-// eventually waits until something is so, half a minute at most.
+// eventually waits until something is so.
 func eventually(ctx context.Context, what string, so func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
-		case <-tick.C:
-		}
-	}
-	return nil
+	return comesAbout(ctx, what, func() (bool, error) { return so(), nil })
 }

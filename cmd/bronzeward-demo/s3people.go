@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"bronzeward/gateway/httpapi/api"
 )
 
 // quorumOfTwo raises the law's quorum under an approved change, and needs a second person.
@@ -183,8 +185,17 @@ func (p *play) baseMoved(ctx context.Context) error {
 	if string(c.State) != "superseded" || c.OvertakenBy == "" || c.OvertakenBy == c.Base.Active {
 		return fmt.Errorf("the change is %s, overtaken by %q", c.State, c.OvertakenBy)
 	}
+	if _, err := untilDrift(ctx, p.w, "worker-1", api.DriftStateOpen); err != nil {
+		return err
+	}
 	out, err = p.apply(ctx, "olga", "worker-1", file)
-	if err := p.refused("the same command on what has moved", out, err, "DENIED BW-APPROVAL-001"); err != nil {
+	if err := p.refused("the same command on what has moved", out, err, "DENIED BW-HOLDS-004"); err != nil {
+		return err
+	}
+	if err := p.w.Nodes["worker-1"].SetConfig(active); err != nil {
+		return err
+	}
+	if _, err := untilDrift(ctx, p.w, "worker-1", api.DriftStateReturned); err != nil {
 		return err
 	}
 	if n := p.applies("worker-1") - before; n != 0 {

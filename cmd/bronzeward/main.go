@@ -19,6 +19,7 @@ import (
 	"bronzeward/cmd/bronzeward/machines"
 	"bronzeward/cmd/bronzeward/people"
 	"bronzeward/cmd/bronzeward/program"
+	"bronzeward/cmd/bronzeward/recovery"
 )
 
 // commands is the command tree.
@@ -28,7 +29,9 @@ type commands struct {
 
 	Changes   changes.Commands  `cmd:"" group:"changes" help:"Propose, look at, approve and apply changes." aliases:"change"`
 	Approvals changes.Approvals `cmd:"" group:"changes" help:"Take approvals back." aliases:"approval"`
-	Machines  machines.Commands `cmd:"" group:"changes" help:"Add, observe and pin machines." aliases:"machine"`
+	Machines  machines.Commands `cmd:"" group:"changes" help:"Add, observe, pin, freeze and retire machines." aliases:"machine"`
+	Clusters  machines.Clusters `cmd:"" group:"changes" help:"Say how many machines of a cluster may be changed at once." aliases:"cluster"`
+	Drift     changes.Drift     `cmd:"" group:"changes" help:"Look at machines whose configuration is not the last one applied, and settle that." aliases:"drifts"`
 	Attempts  changes.Attempts  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
 	Notices   changes.Notices   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
 	Digest    changes.Digest    `cmd:"" group:"changes" help:"Compute the configuration digest of a file, or compare it with one."`
@@ -47,6 +50,8 @@ type commands struct {
 	OpenBao bao.Commands    `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
 
 	DigestKeys changes.DigestKeys `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
+
+	Recovery recovery.Commands `cmd:"" group:"house" help:"Bring the house back after a restore."`
 
 	Completion completionCmd `cmd:"" group:"other" help:"Print a shell completion script."`
 	Help       helpCmd       `cmd:"" group:"other" help:"Explain a command."`

@@ -24,6 +24,8 @@ type Stamp struct {
 	LiveRevision string
 	// CallerRevoked is true when the person who acts is revoked.
 	CallerRevoked bool
+	// Standing is whether the house is in recovery.
+	Standing Standing
 	// Change is the locked change an act is about; null for all other acts.
 	Change *Change
 }
@@ -45,6 +47,8 @@ type Act struct {
 
 	// changes are those the act is about; their machines and they are locked before the clock is read.
 	changes []ChangeID
+	// after runs when the entry, whose id it gets, has been appended, before the commit; null does nothing.
+	after func(tx pgx.Tx, entry uuid.UUID) error
 }
 
 // authority says which side of the lock an act takes.
@@ -115,6 +119,11 @@ func (s *Store) actOn(ctx context.Context, side authority, act Act, do func(tx p
 		for i := len(d.entries) - 1; i >= 0; i-- {
 			if receipts[i], err = audit.Append(ctx, tx, d.entries[i]); err != nil {
 				return written{}, sqlError("appending the entry", err)
+			}
+		}
+		if act.after != nil && !refused {
+			if err := act.after(tx, receipts[0].ID); err != nil {
+				return written{}, sqlError("beginning the epoch", err)
 			}
 		}
 		return written{entry: receipts[0].ID}, nil
@@ -205,7 +214,7 @@ func lockAuthority(ctx context.Context, tx pgx.Tx, side authority, by policy.Per
 	b := &pgx.Batch{}
 	b.Queue(lock)
 	b.Queue(sqlStamp, by.Issuer, by.Subject).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
+		return scanWithStanding(row, &st.Standing, &st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
 	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return Stamp{}, sqlError("taking the authority lock", err)

@@ -35,12 +35,14 @@ type Request struct {
 type Locked struct {
 	Stamp
 	Machine Machine
-	// Holds are the attempts that close the machine's scope, and, for an apply, those that
-	// use up the cluster's rollout limit.
+	// Holds are what closes the machine's scope: a freeze, a retirement, attempts; and, for an
+	// apply, the attempts that use up the cluster's rollout limit.
 	Holds []policy.Hold
 	// InFlight is the held attempt of the very same request, if there is one: the judge
 	// refuses and names it.
 	InFlight *Attempt
+	// Drift is the machine's open one; null when there is none. It is among Holds.
+	Drift *Drift
 	// Changes are the machine's live ones whose clocks still run, oldest first; when they were asked for.
 	Changes []Change
 }
@@ -50,6 +52,8 @@ type Judgement struct {
 	Entry audit.Entry
 	// Attempt is to be opened; null opens none. It needs Entry.Verdict Allowed.
 	Attempt *NewAttempt
+	// Adopt takes what was found as applied; null does not. It needs Entry.Verdict Allowed, and Spend.
+	Adopt *NewAdoption
 	// Quorum is what the law asks for an apply. When it asks for approvals, an attempt needs
 	// Spend: the change among Locked.Changes that it spends.
 	Quorum policy.Quorum
@@ -72,7 +76,7 @@ type Admission struct {
 	Receipt audit.Receipt
 	// Attempt is open and this process's; null when none was wanted.
 	Attempt *Attempt
-	// Change is the one that was captured, or that the attempt spends; null without.
+	// Change is the one that was captured, or that the attempt or adoption spends; null without.
 	Change *Change
 	Locked Locked
 }
@@ -167,6 +171,11 @@ func (s *Store) carryOut(ctx context.Context, tx pgx.Tx, r Request, once *Once, 
 		}
 		ref = adm.Attempt.ID
 		if adm.Change, err = spend(ctx, tx, v, j, adm.Attempt.ID, r.Caller); err != nil {
+			return err
+		}
+	case j.Adopt != nil:
+		ref = uuid.UUID(j.Spend)
+		if adm.Change, err = s.adopt(ctx, tx, r, v, j); err != nil {
 			return err
 		}
 	case j.Capture != nil:

@@ -248,7 +248,7 @@ func TestHeldMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []policy.Hold{{Kind: "open-attempt", ID: first.ID.String(), Holder: anna, Since: adm.Locked.Holds[0].Since, Scope: "machine"}}
+		want := []policy.Hold{{Kind: "open-attempt", ID: first.ID.String(), Holder: anna, Since: adm.Locked.Holds[0].Since, Scope: "machine", Reason: "it is under way"}}
 		if diff := cmp.Diff(want, adm.Locked.Holds); diff != "" {
 			t.Error(diff)
 		}

@@ -58,14 +58,29 @@ func guardChange(r Request, l Locked, j Judgement) error {
 		}
 		return nil
 	}
-	c := l.change(j.Spend)
 	a := j.Attempt
+	return guardSpend(r, l, j, spentAs{
+		identity: a.Identity, kinds: []string{KindApply, KindRevert}, mode: a.Mode, digest: a.Digest, size: a.Size, base: a.Base, persistent: a.Persistent,
+	})
+}
+
+// spentAs is what a change is held against that is spent, by an attempt or by an adoption.
+type spentAs struct {
+	identity                       Identity
+	kinds                          []string
+	mode, digest, base, persistent string
+	size                           int64
+}
+
+// guardSpend is I6 of the locked change that is spent.
+func guardSpend(r Request, l Locked, j Judgement, a spentAs) error {
+	c := l.change(j.Spend)
 	switch {
 	case c == nil:
 		return fmt.Errorf("%w: change %s is not live any more", ErrMoved, j.Spend)
-	case c.MachineID != l.Machine.ID || c.Identity != a.Identity || c.Kind != "apply" || c.Mode != a.Mode || c.TryTimeout != 0 ||
-		c.Digest != a.Digest || c.Size != a.Size || c.Base != a.Base || c.Persistent != a.Persistent || c.Epoch != l.Epoch:
-		return &GuardError{Guard: "attempts_change_binding", Message: "the change is for something else than what would be sent"}
+	case c.MachineID != l.Machine.ID || c.Identity != a.identity || !slices.Contains(a.kinds, c.Kind) || (c.Kind == KindApply) != (c.Drift == DriftID{}) || c.Mode != a.mode || c.TryTimeout != 0 ||
+		c.Digest != a.digest || c.Size != a.size || c.Base != a.base || c.Persistent != a.persistent || c.Epoch != l.Epoch:
+		return &GuardError{Guard: "attempts_change_binding", Message: "the change is for something else than what would be spent"}
 	case c.RequesterRevoked:
 		return &GuardError{Guard: "attempts_requester_not_revoked", Message: "the requester of the change is revoked"}
 	}
@@ -147,14 +162,18 @@ func guardCapture(r Request, v view, j Judgement) error {
 		return nil
 	case l.CallerRevoked:
 		return &GuardError{Guard: "caller_not_revoked", Message: "the caller is revoked"}
-	case j.Attempt != nil:
+	case j.spends():
 		return &GuardError{Guard: "capture_or_attempt", Message: "a change is captured or spent, not both"}
+	case l.Machine.Retired != nil:
+		return &GuardError{Guard: "changes_machine_not_retired", Message: "the machine was retired " + l.Machine.Retired.Text()}
 	case holder != nil:
 		return busyError(holder, "machine")
 	case r.Serial == 0:
 		return &GuardError{Guard: "capture_serial", Message: "the serial was not noted before the machine was read"}
 	case !l.Machine.Pinned() || l.Machine.Identity != j.Capture.Identity:
 		return &GuardError{Guard: "changes_expected_identity", Message: "the machine is not pinned to the identity that was read"}
+	case (j.Capture.Kind == KindApply) != (j.Capture.Drift == DriftID{}) || j.Capture.Drift != (DriftID{}) && (l.Drift == nil || l.Drift.ID != j.Capture.Drift):
+		return &GuardError{Guard: "changes_drift_named", Message: "a revert or adoption names the drift that is open, and no other change names one"}
 	case j.Entry.Verdict != audit.Allowed && j.Entry.Verdict != audit.Denied:
 		return &GuardError{Guard: "capture_judged", Message: "only what was judged is captured"}
 	}

@@ -30,7 +30,7 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 	b := &pgx.Batch{}
 	b.Queue(sqlLockShared)
 	b.Queue(sqlStamp, r.Caller.Issuer, r.Caller.Subject).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
+		return scanWithStanding(row, &st.Standing, &st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
 	})
 	b.Queue(sqlMachineForUpdate, r.MachineID).QueryRow(func(row pgx.Row) error {
 		return scanMachine(row, &v.locked.Machine)
@@ -45,6 +45,13 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 	}
 	b.Queue(sqlHeldAttempts, r.MachineID, r.Apply).Query(func(rows pgx.Rows) (err error) {
 		v.held, err = pgx.CollectRows(rows, collectAttempt)
+		return err
+	})
+	b.Queue(sqlDriftOpen, r.MachineID).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanDrift)
+		if len(found) > 0 { // one, by the unique index
+			v.locked.Drift = &found[0]
+		}
 		return err
 	})
 	if r.Apply || r.Changes {
@@ -68,6 +75,10 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 		return view{}, err
 	}
 	v.sortChanges(live, approvals)
+	v.locked.Holds = v.locked.Machine.Holds()
+	if st.Standing.Stops() {
+		v.locked.Holds = append(v.locked.Holds, st.Standing.Hold(st.Epoch))
+	}
 	key := RequestKey(r.Digest, r.Caller, r.MachineID, r.Mode)
 	others := 0
 	for i := range v.held {
@@ -80,6 +91,9 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 		if r.Apply && a.RequestKey == key {
 			v.locked.InFlight = a
 		}
+	}
+	if v.locked.Drift != nil {
+		v.locked.Holds = append(v.locked.Holds, v.locked.Drift.Hold())
 	}
 	if r.Apply && others >= v.limit {
 		for i := range v.held {
@@ -97,8 +111,8 @@ func guard(r Request, v view, j Judgement) error {
 		return err
 	}
 	if j.Entry.Verdict != audit.Allowed {
-		if j.Attempt != nil {
-			return &GuardError{Guard: "attempt_needs_allow", Message: "an attempt was asked for without an allow"}
+		if j.spends() {
+			return &GuardError{Guard: "attempt_needs_allow", Message: "an attempt or adoption was asked for without an allow"}
 		}
 		return nil
 	}
@@ -114,10 +128,22 @@ func guard(r Request, v view, j Judgement) error {
 	if err := busy(r, v); err != nil {
 		return err
 	}
+	if l.Standing.Stops() {
+		return &GuardError{Guard: "attempts_not_in_recovery", Message: "the house is in recovery"}
+	}
+	if j.Adopt != nil {
+		return guardAdoption(r, v, j)
+	}
 	if j.Attempt == nil {
 		return nil
 	}
+	if err := standsOpen(&l.Machine); err != nil {
+		return err
+	}
 	if err := guardChange(r, l, j); err != nil {
+		return err
+	}
+	if err := guardDrift(l, j.Spend); err != nil {
 		return err
 	}
 	switch {
@@ -129,6 +155,17 @@ func guard(r Request, v view, j Judgement) error {
 		return &GuardError{Guard: "attempts_mode", Message: "only mode no-reboot is sent"}
 	case l.Machine.Role != "worker" || j.Attempt.LiveType != "worker":
 		return &GuardError{Guard: "attempts_live_type", Message: "only workers are applied to"}
+	}
+	return nil
+}
+
+// standsOpen refuses a machine that a person closed to changes. The attempt's row says it once more.
+func standsOpen(m *Machine) error {
+	switch {
+	case m.Retired != nil:
+		return &GuardError{Guard: "attempts_machine_not_retired", Message: "the machine was retired " + m.Retired.Text()}
+	case m.Frozen != nil:
+		return &GuardError{Guard: "attempts_machine_not_frozen", Message: "the machine is frozen " + m.Frozen.text()}
 	}
 	return nil
 }

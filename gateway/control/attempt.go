@@ -129,6 +129,9 @@ type Attempt struct {
 	// CredentialVersion is the KV version of the Talos credential it was sent with; zero when
 	// that came from files, and of attempts from before it was noted.
 	CredentialVersion int64
+	// LateAt is when the machine was seen to hold its configuration after a person had accounted
+	// for it; null when it never was.
+	LateAt *time.Time
 
 	// SendBefore is SendBy on this process's monotonic clock, never later than it: set only
 	// on the attempt Admit returns. Nothing is written once time.Now() is not before it.
@@ -144,11 +147,14 @@ type Attempt struct {
 
 // Hold gives the attempt as a reason why a scope is closed.
 func (a *Attempt) Hold(scope string) policy.Hold {
-	kind := "open-attempt"
+	h := policy.Hold{Kind: policy.HoldOpenAttempt, ID: a.ID.String(), Holder: a.Caller, Since: a.OpenedAt, Scope: scope, Reason: "it is under way"}
 	if a.State == StateUnresolved {
-		kind = "unresolved-attempt"
+		h.Kind, h.Reason = policy.HoldUnresolvedAttempt, a.Reason
 	}
-	return policy.Hold{Kind: kind, ID: a.ID.String(), Holder: a.Caller, Since: a.OpenedAt, Scope: scope}
+	if scope == "cluster" {
+		h.Reason = "on " + a.MachineName + ": " + h.Reason
+	}
+	return h
 }
 
 // RequestKey names one very same request: the keyed digest of its bytes, its caller, its

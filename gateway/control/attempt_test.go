@@ -232,6 +232,29 @@ func TestADeadOwnersAttemptIsListedAndMarked(t *testing.T) {
 	open(t, s, "w1", boris)
 }
 
+// What a stale owner would say, its row refuses too, whatever forgot to ask whose it is. Control:
+// without the trigger, what nobody knows becomes what was never sent.
+func TestTheRowRefusesWhatAStaleOwnerWouldSay(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	a := open(t, s, "w1", anna)
+	w.age(t, a.ID, time.Minute)
+	if err := w.store(t, "gw-2", nil).MarkUnresolved(t.Context(), a.ID, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	const says = "update control.attempts set state = 'not_sent', closed_at = clock_timestamp(), closed_by = instance"
+	if _, err := s.pool.Exec(t.Context(), says); err == nil {
+		t.Fatal("an unresolved attempt became one that was never sent")
+	}
+	if _, err := w.root.Exec(t.Context(), "drop trigger attempts_step on control.attempts"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.pool.Exec(t.Context(), says); err != nil {
+		t.Fatalf("the trigger is not what refuses: %v", err)
+	}
+	open(t, s, "w1", boris) // and the machine takes another apply, beside one that may still land
+}
+
 // Evidence that shows what was there before as well says nothing until the floor has passed.
 func TestAnAttemptThatChangesNothingIsNotResolvedEarly(t *testing.T) {
 	w := newWorld(t)

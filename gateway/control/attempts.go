@@ -17,7 +17,7 @@ func scanAttempt(row pgx.Row, a *Attempt) error {
 		&a.Identity.NodeID, &a.Identity.ClusterID, &a.Identity.SMBIOS,
 		&a.OpenedAt, &a.SendBy, &a.LeaseUntil, &a.TransportDeadline, &a.SettleAfter,
 		&a.UnresolvedAt, &a.ClosedAt, &a.ClosedBy, &a.ReadActive, &a.ReadPersistent, &a.Landed, &a.Reason,
-		(*uuid.UUID)(&a.ChangeID), &a.CredentialVersion)
+		(*uuid.UUID)(&a.ChangeID), &a.CredentialVersion, &a.LateAt)
 }
 
 func collectAttempt(row pgx.CollectableRow) (Attempt, error) {

@@ -36,6 +36,8 @@ func (f bound) alter(t testing.TB, b *Binding) {
 	switch v := reflect.ValueOf(b).Elem().FieldByIndex(f.index); v.Interface().(type) {
 	case uuid.UUID:
 		v.Set(reflect.ValueOf(newID(t)))
+	case DriftID:
+		v.Set(reflect.ValueOf(DriftID(newID(t))))
 	case time.Duration:
 		v.SetInt(v.Int() + int64(time.Minute))
 	case int64:
@@ -96,6 +98,7 @@ var rowsOfBinding = map[string]struct{ alter, differs string }{
 	"Size":               {"size = size + 1", "size <> a.size"},
 	"Base":               {"base_active = 'x'", "base_active <> a.base_active"},
 	"Persistent":         {"base_persistent = 'x'", "base_persistent <> a.base_persistent"},
+	"Drift":              {"drift_id = gen_random_uuid()", "drift_id is not null"},
 	"Epoch":              {"epoch = gen_random_uuid()", "epoch <> a.epoch"},
 }
 
@@ -106,7 +109,7 @@ func TestAnApprovalIsForEveryBoundField(t *testing.T) {
 	s := w.house(t, 2)
 	c := approved(t, s, "w1")
 	m := get(t, s, "w1")
-	w.exec(t, "alter table control.changes drop constraint changes_mode, drop constraint changes_try_timeout")
+	w.exec(t, "alter table control.changes drop constraint changes_mode, drop constraint changes_try_timeout, drop constraint changes_drift_named")
 	w.exec(t, "create table public.kept as select * from control.changes")
 	unguarded := func(t *testing.T) error {
 		return pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error {
@@ -129,7 +132,7 @@ func TestAnApprovalIsForEveryBoundField(t *testing.T) {
 			w.exec(t, "update control.approvals set digest = (select digest from control.changes), epoch = (select epoch from control.changes)")
 			wantGuard(t, unguarded(t), "attempts_change_binding")
 
-			w.exec(t, "alter table control.attempts disable trigger attempts_approved")
+			w.exec(t, "alter table control.attempts disable trigger attempts_approved, disable trigger attempts_drift")
 			if err := unguarded(t); err != nil {
 				t.Fatalf("control: with no guard at all: %v", err)
 			}
@@ -137,7 +140,7 @@ func TestAnApprovalIsForEveryBoundField(t *testing.T) {
 			if n != 1 {
 				t.Error("control: the bad end state did not come, so the guards prove nothing")
 			}
-			w.exec(t, "alter table control.attempts enable trigger attempts_approved")
+			w.exec(t, "alter table control.attempts enable trigger attempts_approved, enable trigger attempts_drift")
 			for _, back := range []string{
 				"delete from control.attempts", "delete from control.changes", "insert into control.changes select * from public.kept",
 				"update control.approvals set digest = (select digest from control.changes), epoch = (select epoch from control.changes)",

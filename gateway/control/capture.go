@@ -29,6 +29,9 @@ func capture(ctx context.Context, tx pgx.Tx, n *NewChange, m *Machine, st Stamp,
 	if len(n.Set) > 100 || !printable(n.Set) {
 		return nil, fmt.Errorf("%w: a set has a name of at most 100 printable bytes", ErrInvalid)
 	}
+	if !validReason(n.Why) {
+		return nil, fmt.Errorf("%w: a reason has at most %d printable bytes", ErrInvalid, maxReason)
+	}
 	if len(n.Sealed) == 0 {
 		return nil, errors.New("a change without its sealed bytes is not captured")
 	}
@@ -37,7 +40,7 @@ func capture(ctx context.Context, tx pgx.Tx, n *NewChange, m *Machine, st Stamp,
 		return nil, err
 	}
 	c := &Change{
-		ID: n.ID, Binding: n.Binding, MachineName: m.Name, Cluster: m.Cluster, Set: n.Set, Requester: by, EntryID: entry,
+		ID: n.ID, Binding: n.Binding, MachineName: m.Name, Cluster: m.Cluster, Set: n.Set, Why: n.Why, Requester: by, EntryID: entry,
 		Asked: n.Asked, CreatedAt: st.Now, ApproveBy: st.Now.Add(n.ApproveWithin), UseWithin: n.UseWithin,
 		State: ChangeWaiting, Since: st.Now, By: by, Sealed: true, Diffs: len(n.Review.Changes),
 	}
@@ -49,7 +52,7 @@ func capture(ctx context.Context, tx pgx.Tx, n *NewChange, m *Machine, st Stamp,
 	b := &pgx.Batch{}
 	b.Queue(sqlChangeAdd, uuid.UUID(c.ID), entry, c.MachineID, c.Cluster, c.Kind, c.Mode, c.TryTimeout, c.Digest, c.Size, c.Base, c.Persistent,
 		c.Identity.NodeID, c.Identity.ClusterID, c.Identity.SMBIOS, c.Epoch, key, c.Set, by.Issuer, by.Subject,
-		c.CreatedAt, c.ApproveBy, c.UseWithin)
+		c.CreatedAt, c.ApproveBy, c.UseWithin, orNull(uuid.UUID(c.Drift)), c.Why)
 	b.Queue(sqlChangeReviewAdd, append([]any{uuid.UUID(c.ID)}, review...)...)
 	b.Queue(sqlSealedAdd, uuid.UUID(c.ID), n.Sealed)
 	b.Queue(sqlChangeStateAdd, uuid.UUID(c.ID), c.MachineID, key, c.Since, by.Issuer, by.Subject, entry,

@@ -74,15 +74,21 @@ type Binding struct {
 	Base       string
 	Persistent string
 	Epoch      uuid.UUID
+	// Drift is the one that a revert or adoption settles; zero for an apply.
+	Drift DriftID
 }
 
 // Key is the SHA-256 over all fields in hex: equal if and only if the bindings are.
 func (b Binding) Key() string {
 	h := sha256.New()
-	for _, part := range []string{
+	parts := []string{
 		b.MachineID.String(), b.Identity.NodeID, b.Identity.ClusterID, b.Identity.SMBIOS, b.Kind, b.Mode, b.TryTimeout.String(),
 		b.Digest, strconv.FormatInt(b.Size, 10), b.Base, b.Persistent, b.Epoch.String(),
-	} {
+	}
+	if b.Drift != (DriftID{}) { // an apply has none, and its key is as it always was
+		parts = append(parts, b.Drift.String())
+	}
+	for _, part := range parts {
 		var n [8]byte
 		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])
@@ -99,7 +105,9 @@ type Change struct {
 	MachineName string
 	Cluster     string
 	// Set groups changes of several machines that belong together; empty without.
-	Set       string
+	Set string
+	// Why is what the requester said; empty when nothing.
+	Why       string
 	Requester policy.Person
 	// EntryID is the decision that captured it.
 	EntryID uuid.UUID
@@ -120,7 +128,7 @@ type Change struct {
 	// Reason is one sentence; OvertakenBy the digest of what the machine runs instead.
 	Reason      string
 	OvertakenBy string
-	// AttemptID is set while it is spent.
+	// AttemptID is set while it is spent by one; an adoption has none.
 	AttemptID uuid.UUID
 	// RequesterRevoked is true when the requester is.
 	RequesterRevoked bool
@@ -147,6 +155,7 @@ type NewChange struct {
 	ID ChangeID
 	Binding
 	Set    string
+	Why    string
 	Asked  policy.Quorum
 	Review Review
 	// Sealed are the exact bytes, sealed. Required.

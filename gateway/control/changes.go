@@ -16,14 +16,18 @@ import (
 // scanChange reads a row of control.change_rows.
 func scanChange(row pgx.CollectableRow) (Change, error) {
 	var c Change
-	var attempt *uuid.UUID
+	var attempt, drift *uuid.UUID
 	err := row.Scan((*uuid.UUID)(&c.ID), &c.MachineID, &c.MachineName, &c.Cluster, &c.Kind, &c.Mode, &c.TryTimeout, &c.Digest, &c.Size,
 		&c.Base, &c.Persistent, &c.Identity.NodeID, &c.Identity.ClusterID, &c.Identity.SMBIOS, &c.Epoch, &c.Set,
 		&c.Requester.Issuer, &c.Requester.Subject, &c.EntryID, &c.Asked.Required, &c.Asked.Groups, &c.Asked.SelfApproval,
 		&c.CreatedAt, &c.ApproveBy, &c.UseWithin, &c.State, &c.Since, &c.UseBy, &attempt,
-		&c.By.Issuer, &c.By.Subject, &c.Reason, &c.OvertakenBy, &c.RequesterRevoked, &c.Sealed, &c.Diffs)
+		&c.By.Issuer, &c.By.Subject, &c.Reason, &c.OvertakenBy, &c.RequesterRevoked, &c.Sealed, &c.Diffs,
+		&drift, &c.Why)
 	if attempt != nil {
 		c.AttemptID = *attempt
+	}
+	if drift != nil {
+		c.Drift = DriftID(*drift)
 	}
 	return c, err
 }

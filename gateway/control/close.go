@@ -25,14 +25,16 @@ type Closing struct {
 	// Reason is one sentence, without secrets.
 	Reason string
 	// Outcomes are appended in the same transaction, before the one that states the state.
-	// EntryID, AttemptID, ID and Instance are filled.
+	// EntryID, AttemptID and Instance are filled, ID when it is zero. With an ID of the caller's
+	// own in the first, what a try before has committed without an answer is known for what it is.
 	Outcomes []audit.Outcome
 }
 
 // CloseAttempt moves an open attempt of this owner, appends the outcomes and, unless it
 // becomes unresolved, moves the machine's serial: one transaction. ErrNotOwner means that
 // the row is another owner's by now, or no longer open, and that nothing was written.
-// An unanswered COMMIT is looked up and its answer given.
+// An unanswered COMMIT is looked up and its answer given; where it could not be looked up either
+// (ErrUnavailable), the same Closing may be brought again, and nothing is written twice.
 func (s *Store) CloseAttempt(ctx context.Context, c Closing) error {
 	if !StateOpen.MayBecome(c.To) {
 		return fmt.Errorf("%w: an open attempt does not become %q", ErrInvalid, clip(string(c.To)))
@@ -122,12 +124,28 @@ func (s *Store) move(ctx context.Context, m moving) error {
 			return written{}, sqlError(doing, err)
 		}
 		if tag.RowsAffected() == 0 {
-			return written{}, fmt.Errorf("%s: %w", doing, ErrNotOwner)
+			done, err := closedBefore(ctx, tx, a.EntryID, m.outcomes)
+			if err == nil && !done {
+				err = fmt.Errorf("%s: %w", doing, ErrNotOwner)
+			}
+			return written{entry: a.EntryID}, err
 		}
 		last, err := s.finish(ctx, tx, &a, m.to, m.readActive, m.readPersistent, m.reason, m.outcomes)
 		return written{entry: a.EntryID, outcome: last}, err
 	})
 	return knownCommit(err)
+}
+
+// closedBefore is true when the first of these outcomes is in the book: then a try before was
+// committed, and nobody could say so.
+func closedBefore(ctx context.Context, tx pgx.Tx, entry uuid.UUID, outcomes []audit.Outcome) (done bool, _ error) {
+	if len(outcomes) == 0 || outcomes[0].ID == uuid.Nil {
+		return false, nil
+	}
+	if err := tx.QueryRow(ctx, sqlRecordedOutcome, entry, outcomes[0].ID).Scan(&done); err != nil {
+		return false, sqlError("looking for an outcome", err)
+	}
+	return done, nil
 }
 
 // lockAttempt locks the attempt's machine, then the attempt, then reads the clock.
@@ -161,6 +179,9 @@ func (s *Store) finish(ctx context.Context, tx pgx.Tx, a *Attempt, to State, act
 	if to == StateCompleted {
 		if _, err := tx.Exec(ctx, sqlMachineApplied, a.MachineID, active, persistent); err != nil {
 			return uuid.Nil, sqlError("keeping the digests last applied", err)
+		}
+		if err := s.afterRevert(ctx, tx, a, active, persistent); err != nil {
+			return uuid.Nil, err
 		}
 	}
 	outcomes = append(append([]audit.Outcome{}, outcomes...), audit.Outcome{

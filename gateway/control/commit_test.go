@@ -3,6 +3,10 @@ package control
 import (
 	"errors"
 	"testing"
+
+	"github.com/google/uuid"
+
+	"bronzeward/audit"
 )
 
 // A COMMIT without an answer is unknown: what a new connection finds is told, and the error
@@ -43,6 +47,39 @@ func TestAnUnansweredCommitIsUnknown(t *testing.T) {
 			}
 			if n := w.count(t, "select count(*) from control.attempts where id = $1 and state = 'open'", unknown.AttemptID); n != row.entries {
 				t.Errorf("%d open attempts, want %d: entry and attempt are one", n, row.entries)
+			}
+		})
+	}
+}
+
+// A closing whose COMMIT was not answered, and could not be looked up, may be brought again: it
+// finds what it has written itself, and neither writes twice nor takes it for another owner's. By
+// an outcome without an id of its own it cannot be told.
+func TestAClosingIsBroughtAgain(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		id   uuid.UUID
+		want error
+	}{
+		{"with an id", uuid.Must(uuid.NewV7()), nil},
+		{"without one", uuid.Nil, ErrNotOwner},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.house(t, 1)
+			p, dsn := newProxy(t)
+			s := w.store(t, "gw-cut", func(c *Config) { c.URL = dsn + " dbname=" + w.name })
+			a := open(t, s, "w1", anna)
+			c := Closing{AttemptID: a.ID, Owner: a.Owner, To: StateNotSent, Reason: "no byte", Outcomes: []audit.Outcome{{ID: row.id, Kind: audit.OutcomeUnanswered}}}
+			p.next.Store(cutAndClose)
+			if err := s.CloseAttempt(t.Context(), c); !errors.Is(err, ErrUnavailable) {
+				t.Fatalf("the first try gave %v", err)
+			}
+			if err := w.store(t, "gw-cut", nil).CloseAttempt(t.Context(), c); !errors.Is(err, row.want) {
+				t.Errorf("the second try gave %v, want %v", err, row.want)
+			}
+			if n := w.count(t, "select count(*) from audit.outcomes where attempt_id = $1", a.ID); n != 2 {
+				t.Errorf("%d outcomes, want the answer's and the state's", n)
 			}
 		})
 	}

@@ -20,10 +20,13 @@
 // A change is never locked, and never moves, but under its machine's lock. So whoever holds a
 // machine sees its changes stand still, with their approvals: what moves a change or adds to
 // it takes machine and change first, whether it is a decision, an act, the end of an attempt,
-// an observation or the sweep of the clocks. The end of an attempt and the sweep take no
+// an observation or the sweep of the clocks. The end of an attempt, a late landing and the sweep take no
 // authority lock: they take nobody's authority away, and look at what is revoked under the
 // machine's lock; revoking an identity therefore locks what is being sent as well as what is
 // live.
+//
+// A drift is never opened, followed or closed but under its machine's lock, and what was last
+// seen of a machine is kept under it: neither has a lock of its own.
 //
 // The requester's row comes after the clock, because only who captures needs it, and nobody
 // who holds it waits for another lock. What is counted under it is what has committed by then;
@@ -63,6 +66,17 @@
 //	  └────▶ unresolved ──▶ completed                 by evidence that shows the digest
 //	                   └──▶ accounted | failed        by a person, after the settle floor
 //
+// What was accounted for may still be seen to have landed. The state stays, because it is what a
+// person judged; the landing is an outcome and a row of its own, once, and what the machine is
+// known to hold follows.
+//
+// # What people close
+//
+// A freeze and a retirement are set under the exclusive side of the authority lock, and are read
+// with the machine's row. Each is a hold of every decision about its machine, refuses an attempt in
+// guard and, by trigger, as a row. An unresolved attempt of a retired machine stays so for good,
+// because nobody can look any more; it holds nobody else up.
+//
 // # States of a change
 //
 //	          enough approvals count           spent by an attempt
@@ -85,6 +99,17 @@
 // its serial noted before it and unmoved since, nothing open or unresolved, the pinned
 // identity, and digests of one scheme and key. For the same reason nothing is captured while
 // an attempt may still land: the change it spends may come back, and one binding is live once.
+//
+// # States of a drift
+//
+//	open ──▶ adopted    by an adoption: what was found is taken as applied, nothing is sent
+//	  ├────▶ reverted   by the attempt of a revert, when it is completed
+//	  └────▶ returned   by a sight that shows what was applied again
+//
+// All three are final. A sight of a machine (RecordSight) judges drift by the same rule as other
+// evidence (I7): its serial noted before the reading and unmoved since, nothing under way, the
+// pinned identity. A machine that nothing is known to have been applied to takes the first sight
+// as what it is held against; so does pinning, by what was observed for it.
 //
 // # Trust
 //

@@ -133,7 +133,7 @@ func (e *RefusedError) Error() string {
 
 // ChangeError says why a change or approval is not what the act needs. Nothing was recorded.
 type ChangeError struct {
-	// Code is stable: BW-CHANGE-001 to -007.
+	// Code is stable: BW-CHANGE-001 to -007, BW-DRIFT-001 to -004.
 	Code    string
 	Message string
 	// Hint is what helps; empty when nothing does.
@@ -158,6 +158,11 @@ func NotLive(c *Change) error {
 		}
 		e.Hint = "propose it again, against what the machine runs now"
 	case ChangeSpent:
+		if c.AttemptID == uuid.Nil {
+			e.Message += ": it adopted drift " + c.Drift.String()
+			e.Hint = "bronzeward drift show " + c.Drift.String()
+			break
+		}
 		e.Message += fmt.Sprintf(": it went out as attempt %s", c.AttemptID)
 		e.Hint = "bronzeward attempts show " + c.AttemptID.String()
 	default:

@@ -199,13 +199,13 @@ func TestAMigrationsOwnLocksAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := files(t)
-	more["007_more.sql"] = migration("create table control.more ();")
-	more["008_last.sql"] = migration("alter table control.machines add column more text;")
+	more[numbered(1, "more")] = migration("create table control.more ();")
+	more[numbered(2, "last")] = migration("alter table control.machines add column more text;")
 	err := migrateTo(t.Context(), conn, more, nil)
 	if err == nil || !strings.Contains(err.Error(), "another session holds a lock that is needed for longer than 200ms") {
 		t.Errorf("got %v", err)
 	}
-	if n := w.count(t, "select version from control.schema_version"); n != 7 {
-		t.Errorf("control is at version %d, want 7: the whole one before", n)
+	if n := w.count(t, "select version from control.schema_version"); n != int(NewestSchema)+1 {
+		t.Errorf("control is at version %d, want %d: the whole one before", n, NewestSchema+1)
 	}
 }

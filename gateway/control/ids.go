@@ -11,6 +11,7 @@ import (
 const (
 	changePrefix   = "chg"
 	approvalPrefix = "apr"
+	driftPrefix    = "drf"
 )
 
 // ChangeID is the id of a Change: a UUIDv7 in the database, "chg_…" to people.
@@ -21,6 +22,12 @@ type ApprovalID uuid.UUID
 
 // String is the id as people read it; empty for the zero id.
 func (id ChangeID) String() string { return typed(changePrefix, uuid.UUID(id)) }
+
+// DriftID is the id of a Drift: a UUIDv7 in the database, "drf_…" to people.
+type DriftID uuid.UUID
+
+// String is the id as people read it; empty for the zero id.
+func (id DriftID) String() string { return typed(driftPrefix, uuid.UUID(id)) }
 
 // String is the id as people read it; empty for the zero id.
 func (id ApprovalID) String() string { return typed(approvalPrefix, uuid.UUID(id)) }
@@ -37,6 +44,12 @@ func ParseApprovalID(s string) (ApprovalID, error) {
 	return ApprovalID(id), err
 }
 
+// ParseDriftID reads "drf_…". An id of another kind, or none, is ErrInvalid and says so.
+func ParseDriftID(s string) (DriftID, error) {
+	id, err := parseTyped(driftPrefix, "a drift", s)
+	return DriftID(id), err
+}
+
 func typed(prefix string, id uuid.UUID) string {
 	if id == uuid.Nil {
 		return ""
@@ -49,7 +62,7 @@ func typed(prefix string, id uuid.UUID) string {
 }
 
 // kinds says what an id with a prefix is the id of.
-var kinds = map[string]string{changePrefix: "a change", approvalPrefix: "an approval"}
+var kinds = map[string]string{changePrefix: "a change", approvalPrefix: "an approval", driftPrefix: "a drift"}
 
 func parseTyped(prefix, what, s string) (uuid.UUID, error) {
 	t, err := typeid.FromString(s)

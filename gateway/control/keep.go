@@ -95,12 +95,13 @@ func (s *Store) SawPerson(ctx context.Context, who policy.Person, kind string, g
 // TimelineItem is one thing that happened to a machine.
 type TimelineItem struct {
 	At time.Time
-	// Kind is "observation", "change", "approval", "approval-revocation" or "attempt".
+	// Kind is "observation", "change", "approval", "approval-revocation", "attempt", "late-landing",
+	// "freeze", "unfreeze", "retirement" or "drift".
 	Kind   string
 	ID     uuid.UUID
 	Person policy.Person
 	Text   string
-	// State is the state a change or attempt came to; empty for others.
+	// State is the state a change, attempt or drift came to; empty for others.
 	State string
 }
 

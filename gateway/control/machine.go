@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"bronzeward/policy"
 )
 
 // DefaultPort is apid's port.
@@ -37,6 +39,40 @@ type Machine struct {
 	PersistentDigest string
 	// Observed is the last recorded observation, null before the first.
 	Observed *Observed
+	// Frozen is the freeze that stands, null without; Lifted in it is null.
+	Frozen *Freeze
+	// Retired says that the machine never comes back; null while it is in service.
+	Retired *Retirement
+}
+
+// Holds are what closes the machine's scope besides attempts: a freeze, a retirement.
+func (m *Machine) Holds() (out []policy.Hold) {
+	if m.Retired != nil {
+		out = append(out, m.Retired.Hold())
+	}
+	if m.Frozen != nil {
+		out = append(out, m.Frozen.Hold())
+	}
+	return out
+}
+
+// Staged says whether another configuration than the active one was on the machine's disk when it
+// was last observed: the next reboot would bring that. Null while it was never observed, or the
+// two digests cannot be compared.
+func (m *Machine) Staged() *bool {
+	o := m.Observed
+	if o == nil || o.Active == "" || o.Persistent == "" || scheme(o.Active) != scheme(o.Persistent) {
+		return nil
+	}
+	return new(o.Active != o.Persistent)
+}
+
+// inService refuses what cannot be done to a machine that is retired.
+func (m *Machine) inService(doing string) error {
+	if m.Retired == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %q: %w: %s", doing, m.Name, ErrRetired, m.Retired.Text())
 }
 
 // Identity is what tells one Talos node from another.

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"bronzeward/audit"
+	"bronzeward/policy"
 )
 
 // scanMachine reads the columns every machine query gives, in their order.
@@ -22,13 +23,17 @@ func scanMachine(row pgx.Row, m *Machine) error {
 		serial  *int64
 		port    int32
 		text    [10]*string
+		set     standing
 	)
 	if err := row.Scan(&m.ID, &m.Name, &m.Cluster, &m.Role, &port, &m.Labels, &m.Serial,
 		&m.NodeID, &m.ClusterID, &m.SMBIOS, &m.PinnedAt, &m.ActiveDigest, &m.PersistentDigest, &m.Addresses,
 		&at, &beg, &serial, &text[0], &text[1], &text[2], &text[3], &text[4], &text[5],
-		&text[6], &text[7], &text[8], &text[9]); err != nil {
+		&text[6], &text[7], &text[8], &text[9],
+		&set.freeze, &set.by[0], &set.by[1], &set.why[0], &set.at[0], &set.entry[0],
+		&set.by[2], &set.by[3], &set.why[1], &set.at[1], &set.entry[1]); err != nil {
 		return err
 	}
+	set.fill(m)
 	m.Port = uint16(port) //nolint:gosec // machines_port keeps it within 1 and 65535
 	if at == nil {
 		return nil
@@ -39,6 +44,30 @@ func scanMachine(row pgx.Row, m *Machine) error {
 	o.Active, o.Persistent, o.ActiveVersion, o.PersistentVersion = *text[6], *text[7], *text[8], *text[9]
 	m.Observed = &o
 	return nil
+}
+
+// standing is what a machine's row is joined to of what people set: the freeze that stands and
+// the retirement. All of it is null where there is none.
+type standing struct {
+	freeze *uuid.UUID
+	by     [4]*string // issuer and subject of the freeze, and of the retirement
+	why    [2]*string
+	at     [2]*time.Time
+	entry  [2]*uuid.UUID
+}
+
+func (s *standing) fill(m *Machine) {
+	if s.freeze != nil {
+		m.Frozen = &Freeze{
+			ID: *s.freeze, MachineID: m.ID, By: policy.Person{Issuer: *s.by[0], Subject: *s.by[1]},
+			Reason: *s.why[0], Since: *s.at[0], EntryID: *s.entry[0],
+		}
+	}
+	if s.at[1] != nil {
+		m.Retired = &Retirement{
+			By: policy.Person{Issuer: *s.by[2], Subject: *s.by[3]}, Reason: *s.why[1], At: *s.at[1], EntryID: *s.entry[1],
+		}
+	}
 }
 
 // GetMachine reads one machine by name; ErrNotFound when there is none. The database is not
@@ -241,50 +270,13 @@ func (s *Store) UpdateMachine(ctx context.Context, name string, u MachineUpdate,
 	})
 }
 
-// PinMachine fixes the identity to the row. Once pinned it stays: another identity needs
-// repin, which the caller grants to whom it may, and which is refused while an attempt on
-// the machine may still land (*BusyError).
-func (s *Store) PinMachine(ctx context.Context, name string, id Identity, repin bool, act Act) (audit.Receipt, error) {
-	if id.NodeID == "" || id.ClusterID == "" || !printable(id.NodeID+id.ClusterID+id.SMBIOS) ||
-		len(id.NodeID) > 256 || len(id.ClusterID) > 256 || len(id.SMBIOS) > 256 {
-		return audit.Receipt{}, fmt.Errorf("%w: an identity has a node id and a cluster id, each at most 256 printable bytes", ErrInvalid)
-	}
-	return s.act(ctx, exclusive, act, func(tx pgx.Tx, _ Stamp, entry *audit.Entry) error {
-		m, err := lockMachine(ctx, tx, name, entry)
-		if err != nil {
-			return err
-		}
-		if m.Pinned() && m.Identity != id && !repin {
-			return fmt.Errorf("pinning %q: %w: it is pinned to node id %s; another identity needs a re-pin", name, ErrConflict, m.NodeID)
-		}
-		rows, err := tx.Query(ctx, sqlHeldAttempts, m.ID, false)
-		if err != nil {
-			return sqlError("reading the holder", err)
-		}
-		held, err := pgx.CollectRows(rows, collectAttempt)
-		if err != nil {
-			return sqlError("reading the holder", err)
-		}
-		if len(held) > 0 {
-			return busyError(&held[0], "machine")
-		}
-		entry.NodeID = id.NodeID
-		if _, err := tx.Exec(ctx, sqlMachinePin, m.ID, id.NodeID, id.ClusterID, id.SMBIOS); err != nil {
-			return sqlError(fmt.Sprintf("pinning %q", name), err)
-		}
-		if m.Pinned() && m.Identity != id {
-			return overtakeAll(ctx, tx, m.ID, entry.ID, "the machine was pinned to another identity")
-		}
-		return nil
-	})
-}
-
 // lockMachine reads the machine FOR UPDATE by name and fills the entry's machine fields.
+// ErrRetired for one that takes no act any more.
 func lockMachine(ctx context.Context, tx pgx.Tx, name string, entry *audit.Entry) (Machine, error) {
 	var m Machine
 	if err := scanMachine(tx.QueryRow(ctx, sqlMachineByNameForUpdate, name), &m); err != nil {
 		return Machine{}, sqlError(fmt.Sprintf("locking machine %q", clip(name)), err)
 	}
 	entry.MachineID, entry.MachineName, entry.Cluster, entry.NodeID = m.ID, m.Name, m.Cluster, m.NodeID
-	return m, nil
+	return m, m.inService("acting on")
 }

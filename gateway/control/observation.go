@@ -51,17 +51,8 @@ type Observed struct {
 // RecordObservation keeps what was read from the machine. It changes nothing a decision
 // depends on, and pins nothing.
 func (s *Store) RecordObservation(ctx context.Context, name string, o Observation, act Act) (audit.Receipt, error) {
-	took := s.cfg.Clock().Sub(o.Began)
-	if o.Began.IsZero() || took < 0 || took > time.Hour {
-		return audit.Receipt{}, fmt.Errorf("%w: an observation says when it began, within the last hour", ErrInvalid)
-	}
-	for _, text := range []string{
-		o.NodeID, o.ClusterID, o.SMBIOS, o.Version, o.Stage, o.Type, o.Active, o.Persistent, o.ActiveVersion, o.PersistentVersion,
-	} {
-		// They are a machine's words: a stranger's.
-		if len(text) > 256 || !printable(text) {
-			return audit.Receipt{}, fmt.Errorf("%w: an observation has texts of at most 256 printable bytes", ErrInvalid)
-		}
+	if err := o.check(s.cfg.Clock()); err != nil {
+		return audit.Receipt{}, err
 	}
 	return s.act(ctx, shared, act, func(tx pgx.Tx, _ Stamp, entry *audit.Entry) error {
 		m, err := lockMachine(ctx, tx, name, entry)
@@ -84,19 +75,34 @@ func (s *Store) RecordObservation(ctx context.Context, name string, o Observatio
 	})
 }
 
-// afterObservation ends changes that were proposed against something else than was seen. What
-// was seen counts only when nothing has moved since before it was read, and nothing is under
+// check refuses what no machine says. now is this process's clock.
+func (o *Observation) check(now time.Time) error {
+	if took := now.Sub(o.Began); o.Began.IsZero() || took < 0 || took > time.Hour {
+		return fmt.Errorf("%w: an observation says when it began, within the last hour", ErrInvalid)
+	}
+	for _, text := range []string{
+		o.NodeID, o.ClusterID, o.SMBIOS, o.Version, o.Stage, o.Type, o.Active, o.Persistent, o.ActiveVersion, o.PersistentVersion,
+	} {
+		// They are a machine's words: a stranger's.
+		if len(text) > 256 || !printable(text) {
+			return fmt.Errorf("%w: an observation has texts of at most 256 printable bytes", ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// afterObservation recognises a late landing in what was seen, and ends changes that were
+// proposed against something else. What was seen counts only when nothing has moved since before it was read, and nothing is under
 // way (I7).
 func (s *Store) afterObservation(ctx context.Context, tx pgx.Tx, m *Machine, o Observation, entry uuid.UUID) error {
 	if o.NotedSerial == 0 || o.NotedSerial != m.Serial || o.Identity != m.Identity {
 		return nil
 	}
-	rows, err := tx.Query(ctx, sqlHeldAttempts, m.ID, false)
-	if err != nil {
-		return sqlError("reading what holds the machine", err)
-	}
-	held, err := pgx.CollectRows(rows, collectAttempt)
+	held, err := holding(ctx, tx, m.ID)
 	if err != nil || len(held) > 0 {
+		return err
+	}
+	if err := s.lateOf(ctx, tx, m, o.Active, o.Persistent); err != nil {
 		return err
 	}
 	return supersede(ctx, tx, m.ID, o.Active, o.Persistent, entry)

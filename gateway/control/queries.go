@@ -109,6 +109,21 @@ var (
 	//go:embed queries/server.sql
 	sqlServer string
 
+	//go:embed queries/freeze_add.sql
+	sqlFreezeAdd string
+	//go:embed queries/freeze_lift.sql
+	sqlFreezeLift string
+	//go:embed queries/freezes.sql
+	sqlFreezes string
+	//go:embed queries/holds_count.sql
+	sqlHoldsCount string
+	//go:embed queries/attempts_judged.sql
+	sqlAttemptsJudged string
+	//go:embed queries/late_landing_add.sql
+	sqlLateLandingAdd string
+	//go:embed queries/retirement_add.sql
+	sqlRetirementAdd string
+
 	//go:embed queries/machine_by_name_for_update.sql
 	sqlMachineByNameForUpdate string
 	//go:embed queries/migration_lock_holder.sql

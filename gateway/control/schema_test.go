@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
@@ -39,6 +40,11 @@ func files(t *testing.T) fstest.MapFS {
 		out[name] = &fstest.MapFile{Data: text}
 	}
 	return out
+}
+
+// numbered is the name of the migration so many after the newest.
+func numbered(after int32, name string) string {
+	return fmt.Sprintf("%03d_%s.sql", NewestSchema+after, name)
 }
 
 func migration(sql string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(sql)} }
@@ -89,7 +95,7 @@ func TestSchemasThisBinaryDoesNotServe(t *testing.T) {
 		says   string
 	}{
 		{"the newest migration is missing", "update control.schema_version set version = 2", "run `bronzeward migrate`"},
-		{"a newer one has run", "update control.schema_version set version = 9", "start the newer binary"},
+		{"a newer one has run", "update control.schema_version set version = 10", "start the newer binary"},
 		{"one has changed", "update control.schema_checksums set sha256 = repeat('0', 64) where version = 2", "002_attempts.sql is not the one that was run"},
 		{"one has no checksum", "delete from control.schema_checksums where version = 1", "001_intent.sql"},
 		{"there is no schema", "drop schema control cascade", "run `bronzeward migrate`"},
@@ -119,7 +125,7 @@ func TestMigrateRefusesAChangedMigration(t *testing.T) {
 	wantErr(t, migrateTo(t.Context(), conn, changed, nil), ErrSchema)
 
 	fewer := files(t)
-	delete(fewer, "006_views.sql")
+	delete(fewer, "009_recovery.sql")
 	wantErr(t, migrateTo(t.Context(), conn, fewer, nil), ErrSchema)
 }
 
@@ -127,19 +133,19 @@ func TestMigrateRefusesAChangedMigration(t *testing.T) {
 func TestAFailedMigrationLeavesTheVersionBefore(t *testing.T) {
 	w := newWorld(t)
 	conn := connect(t, w.url(t, "postgres"))
-	more := files(t)
-	more["007_more.sql"] = migration("create table control.more (); select 1 / 0;")
+	more, next := files(t), numbered(1, "more")
+	more[next] = migration("create table control.more (); select 1 / 0;")
 	if err := migrateTo(t.Context(), conn, more, nil); err == nil {
 		t.Fatal("a failing migration passed")
 	}
 	if err := CheckSchema(t.Context(), conn); err != nil {
 		t.Errorf("after the failure: %v", err)
 	}
-	more["007_more.sql"].Data = []byte("create table control.more ();")
+	more[next].Data = []byte("create table control.more ();")
 	if err := migrateTo(t.Context(), conn, more, nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.count(t, "select count(*) from control.schema_checksums where version = 7"); n != 1 {
+	if n := w.count(t, "select count(*) from control.schema_checksums where version = $1", NewestSchema+1); n != 1 {
 		t.Error("the new migration has no checksum")
 	}
 }
@@ -159,7 +165,7 @@ func TestTheGatewaysRoleOwnsAndDeletesNothing(t *testing.T) {
 		"delete from control.identity_revocations", "update control.identity_revocations set subject = 'x'",
 		"truncate control.identity_revocations", "delete from control.attempts", "delete from control.machines",
 		"update control.bundles set content = ''", "delete from control.bundle_activations",
-		"update control.attempts set credential_version = 9",
+		"update control.attempts set credential_version = 10",
 		"update control.machines set cluster = 'x'", "update control.attempts set digest = 'x'",
 		"update control.installation set epoch = gen_random_uuid()", "update control.schema_checksums set sha256 = ''",
 		"drop index control.attempts_one_held_per_machine", "alter table control.attempts disable trigger all",

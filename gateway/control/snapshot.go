@@ -23,6 +23,8 @@ type Snapshot struct {
 	AuthorityVersion int64
 	Epoch            uuid.UUID
 	InstallationID   uuid.UUID
+	// Standing is whether the house is in recovery.
+	Standing Standing
 	// LiveRevision is empty when no bundle is live.
 	LiveRevision  string
 	BundleCounter int64
@@ -169,8 +171,8 @@ func (s *Store) read(last *Snapshot) (*Snapshot, error) {
 	defer cancel()
 	next := &Snapshot{InstallationID: s.installation, At: s.cfg.Clock(), clock: s.cfg.Clock}
 	var now time.Time
-	err := s.watch.QueryRow(ctx, sqlConfirm).
-		Scan(&next.AuthorityVersion, &next.Epoch, &next.LiveRevision, &next.BundleCounter, &now)
+	err := scanWithStanding(s.watch.QueryRow(ctx, sqlConfirm), &next.Standing,
+		&next.AuthorityVersion, &next.Epoch, &next.LiveRevision, &next.BundleCounter, &now)
 	if err != nil {
 		return nil, unavailable("reading the authority version", err)
 	}
@@ -202,7 +204,7 @@ func (s *Store) fill(ctx context.Context, last, next *Snapshot) error {
 		var machines []Machine
 		b := &pgx.Batch{}
 		b.Queue(sqlConfirm).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&next.AuthorityVersion, &next.Epoch, &next.LiveRevision, &next.BundleCounter, &now)
+			return scanWithStanding(row, &next.Standing, &next.AuthorityVersion, &next.Epoch, &next.LiveRevision, &next.BundleCounter, &now)
 		})
 		b.Queue(sqlRevokedSince, since).Query(func(rows pgx.Rows) (err error) {
 			fresh, err = pgx.CollectRows(rows, pgx.RowToStructByPos[policy.Person])

@@ -19,6 +19,7 @@ type step struct {
 	reason  string
 	base    string    // what the machine runs instead, for superseded
 	attempt uuid.UUID // for spent
+	adopted bool      // for spent, when nothing was sent
 	entry   uuid.UUID // the decision that moved it, if one did
 }
 
@@ -38,7 +39,7 @@ func (c *Change) become(ctx context.Context, tx pgx.Tx, now time.Time, s step) e
 		next.UseBy = nil
 	}
 	_, err := tx.Exec(ctx, sqlChangeMove, uuid.UUID(c.ID), string(s.to), now, next.UseBy, orNull(s.attempt),
-		s.by.Issuer, s.by.Subject, s.reason, s.base, orNull(s.entry))
+		s.by.Issuer, s.by.Subject, s.reason, s.base, orNull(s.entry), s.adopted)
 	if err != nil {
 		return sqlError(fmt.Sprintf("moving change %s to %s", c.ID, s.to), err)
 	}

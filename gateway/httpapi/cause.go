@@ -31,15 +31,16 @@ type refusal interface {
 // text goes to the log and never to the client.
 func problemOf(err error) *problem {
 	var (
-		done    *problem
-		denied  denial
-		refused refusal
-		change  *control.ChangeError
-		unknown *control.CommitUnknownError
-		busy    *control.BusyError
-		flying  *control.InFlightError
-		guard   *control.GuardError
-		own     *control.RefusedError
+		done     *problem
+		denied   denial
+		refused  refusal
+		change   *control.ChangeError
+		unknown  *control.CommitUnknownError
+		busy     *control.BusyError
+		flying   *control.InFlightError
+		guard    *control.GuardError
+		own      *control.RefusedError
+		recovery *control.RecoveryError
 	)
 	switch {
 	case errors.As(err, &done):
@@ -50,6 +51,8 @@ func problemOf(err error) *problem {
 		return refusedProblem(refused, err)
 	case errors.As(err, &change):
 		return &problem{status: changeStatus(change.Code), code: change.Code, detail: change.Message, hint: change.Hint, cause: err}
+	case errors.As(err, &recovery):
+		return conflict(recovery.Code, recovery.Message, recovery.Hint)
 	case errors.As(err, &unknown):
 		return &problem{
 			status: http.StatusServiceUnavailable, code: "BW-BOOK-001", entry: audit.Receipt{ID: unknown.EntryID}, cause: err,
@@ -87,7 +90,10 @@ func plainProblem(err error) *problem {
 		return &problem{status: http.StatusBadRequest, code: "BW-HTTP-400", detail: err.Error()}
 	case errors.Is(err, control.ErrNotFound):
 		return &problem{status: http.StatusNotFound, code: "BW-HTTP-404", detail: err.Error()}
+	case errors.Is(err, control.ErrRetired):
+		return conflict("BW-HOLDS-009", err.Error(), "bronzeward machines list --all")
 	case errors.Is(err, control.ErrConflict), errors.Is(err, control.ErrTooEarly), errors.Is(err, control.ErrNoObservation),
+		errors.Is(err, control.ErrFrozen), errors.Is(err, control.ErrNotFrozen),
 		errors.Is(err, control.ErrContradicted), errors.Is(err, control.ErrNotOwner), errors.Is(err, control.ErrMoved):
 		return conflict("BW-HTTP-409", err.Error(), "")
 	case errors.Is(err, context.DeadlineExceeded):
@@ -157,7 +163,7 @@ func statusOf(c codes.Code) int {
 // changeStatus is the status of what is wrong with a change or approval.
 func changeStatus(code string) int {
 	switch code {
-	case "BW-CHANGE-001":
+	case "BW-CHANGE-001", "BW-DRIFT-001":
 		return http.StatusNotFound
 	case "BW-CHANGE-004":
 		return http.StatusTooManyRequests

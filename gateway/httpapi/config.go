@@ -20,18 +20,22 @@ type Config struct {
 
 	// What people do.
 	Proposals    Proposals
+	Settlements  Settlements
 	Verdicts     Verdicts
 	Revokes      Revokes
 	Inventory    Inventory
+	Closings     Closings
 	Observer     Observer
 	Accounts     Accounts
 	Certificates Certificates
 	Digests      Digests
 	DigestKeys   DigestKeys
+	Recoveries   Recoveries
 
 	// What people read.
 	Changes     ChangeStore
 	Machines    MachineStore
+	Drifts      DriftStore
 	History     HistoryStore
 	Attempts    AttemptStore
 	Revocations RevocationStore
@@ -57,11 +61,12 @@ func (c *Config) Validate() error {
 	for name, missing := range map[string]bool{
 		"Identity": c.Identity == nil, "Limiter": c.Limiter == nil, "Book": c.Book == nil, "Authority": c.Authority == nil,
 		"Digester": c.Digester == nil, "Proposals": c.Proposals == nil, "Verdicts": c.Verdicts == nil, "Revokes": c.Revokes == nil,
-		"Inventory": c.Inventory == nil, "Observer": c.Observer == nil, "Accounts": c.Accounts == nil, "Changes": c.Changes == nil,
+		"Inventory": c.Inventory == nil, "Closings": c.Closings == nil, "Observer": c.Observer == nil, "Accounts": c.Accounts == nil, "Changes": c.Changes == nil,
 		"Machines": c.Machines == nil, "History": c.History == nil, "Attempts": c.Attempts == nil, "Revocations": c.Revocations == nil,
 		"Notices": c.Notices == nil, "Certificates": c.Certificates == nil, "Digests": c.Digests == nil, "DigestKeys": c.DigestKeys == nil,
 		"Decisions": c.Decisions == nil, "Order": c.Order == nil, "Checkpoints": c.Checkpoints == nil, "Prover": c.Prover == nil,
-		"Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
+		"Settlements": c.Settlements == nil, "Drifts": c.Drifts == nil,
+		"Recoveries": c.Recoveries == nil, "Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("%s is not set", name))

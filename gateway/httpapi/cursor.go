@@ -22,6 +22,7 @@ const (
 	listOfAttempts    = "attempts"
 	listOfRevocations = "identity-revocations"
 	listOfTimeline    = "timeline"
+	listOfDrifts      = "drifts"
 
 	// mostCursor is the longest cursor: two names of 1000 characters.
 	mostCursor = 12000
@@ -68,6 +69,16 @@ func (q *query) afterChange() (id control.ChangeID) {
 	if key := q.cursor(listOfChanges, 1); key != nil {
 		var err error
 		if id, err = control.ParseChangeID(key[0]); err != nil {
+			q.fail(malformed("the parameter cursor is not one that this list gave as next"))
+		}
+	}
+	return id
+}
+
+func (q *query) afterDrift() (id control.DriftID) {
+	if key := q.cursor(listOfDrifts, 1); key != nil {
+		var err error
+		if id, err = control.ParseDriftID(key[0]); err != nil {
 			q.fail(malformed("the parameter cursor is not one that this list gave as next"))
 		}
 	}

@@ -32,7 +32,9 @@ const (
 const (
 	actChangesRead     = "changes.read"
 	actMachinesRead    = "machines.read"
+	actClustersRead    = "clusters.read"
 	actAttemptsRead    = "attempts.read"
+	actDriftRead       = "drift.read"
 	actIdentitiesRead  = "identities.read"
 	actNoticesRead     = "notices.read"
 	actDigestKeysRead  = "digest-keys.read"

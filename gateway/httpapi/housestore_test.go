@@ -56,6 +56,36 @@ func (h *house) UpdateMachine(ctx context.Context, _ identity.Actor, name string
 	return act(ctx, h, "update "+name, once, uuid.Nil, u, h.receipt())
 }
 
+func (h *house) FreezeMachine(ctx context.Context, _ identity.Actor, name, reason string, once *control.Once) (control.Freeze, error) {
+	return act(ctx, h, "freeze "+name, once, uuid.Nil, reason, control.Freeze{ID: numbered(41), Reason: reason, Since: begin, EntryID: numbered(42)})
+}
+
+func (h *house) UnfreezeMachine(ctx context.Context, _ identity.Actor, name, reason string, once *control.Once) (control.Freeze, error) {
+	return act(ctx, h, "unfreeze "+name, once, uuid.Nil, reason, control.Freeze{
+		ID: numbered(41), Since: begin, EntryID: numbered(42), Lifted: &control.Lifting{Reason: reason, At: begin, EntryID: numbered(43)},
+	})
+}
+
+func (h *house) RetireMachine(ctx context.Context, _ identity.Actor, name, reason string, once *control.Once) (control.Machine, error) {
+	return act(ctx, h, "retire "+name, once, uuid.Nil, reason, h.machines[0])
+}
+
+func (h *house) SetRolloutLimit(ctx context.Context, _ identity.Actor, cluster string, limit int) error {
+	_, err := act(ctx, h, fmt.Sprintf("limit %s %d", cluster, limit), nil, uuid.Nil, limit, 0)
+	return err
+}
+
+func (h *house) Freezes(context.Context, uuid.UUID) ([]control.Freeze, error) {
+	return []control.Freeze{
+		{ID: numbered(44), Reason: "again", Since: begin, EntryID: numbered(45)},
+		{ID: numbered(41), Reason: "stop", Since: begin, EntryID: numbered(42), Lifted: &control.Lifting{Reason: "go", At: begin, EntryID: numbered(43)}},
+	}, nil
+}
+
+func (h *house) ListClusters(context.Context) ([]control.Cluster, error) {
+	return []control.Cluster{{Name: "berlin", RolloutLimit: 1}, {Name: "hamburg", RolloutLimit: 3}}, nil
+}
+
 func (h *house) Observe(ctx context.Context, _ identity.Actor, name string, once *control.Once) (control.Observation, error) {
 	return act(ctx, h, "observe "+name, once, uuid.Nil, name, control.Observation{Version: "v1.13.6", Stage: "running", Type: "worker"})
 }

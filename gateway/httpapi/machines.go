@@ -60,8 +60,8 @@ func (d *door) holding(ctx context.Context, f control.AttemptFilter) ([]control.
 const mostHolding = 1000
 
 func (d *door) listMachines(c *call) (answer, error) {
-	q := c.query("cluster", "limit", "cursor")
-	cluster, limit, after := q.text("cluster", mostWord), q.limit(), q.afterMachine()
+	q := c.query("cluster", "all", "limit", "cursor")
+	cluster, retired, limit, after := q.text("cluster", mostWord), q.flag("all"), q.limit(), q.afterMachine()
 	if q.err != nil {
 		return nil, q.err
 	}
@@ -76,12 +76,24 @@ func (d *door) listMachines(c *call) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	drifts, err := d.Drifts.OpenDrifts(c.ctx)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(all, func(a, b control.Machine) int { return cmp.Compare(a.Name, b.Name) })
-	all = slices.DeleteFunc(all, func(m control.Machine) bool { return m.Name <= after || cluster != "" && m.Cluster != cluster })
+	all = slices.DeleteFunc(all, func(m control.Machine) bool {
+		return m.Name <= after || cluster != "" && m.Cluster != cluster || m.Retired != nil && !retired
+	})
 	page, next := pageOf(all, limit, func(m *control.Machine) string { return cursorOf(listOfMachines, m.Name) })
 	body := api.MachineList{Items: make([]api.Machine, 0, len(page)), Next: next}
 	for i := range page {
-		body.Items = append(body.Items, viewMachine(&page[i], held))
+		v := viewMachine(&page[i], held)
+		for j := range drifts {
+			if drifts[j].MachineID == page[i].ID {
+				v.Holds = append(v.Holds, viewHold(drifts[j].Hold()))
+			}
+		}
+		body.Items = append(body.Items, v)
 	}
 	return api.ListMachines200JSONResponse{Body: body}.VisitListMachinesResponse, nil
 }
@@ -110,7 +122,16 @@ func (d *door) wholeMachine(ctx context.Context, text string) (api.Machine, erro
 	if err != nil {
 		return api.Machine{}, err
 	}
-	return viewMachine(m, held), nil
+	watched, err := d.Drifts.Watch(ctx, m.ID)
+	if err != nil {
+		return api.Machine{}, err
+	}
+	v := viewMachine(m, held)
+	if watched.Drift != nil {
+		v.Holds = append(v.Holds, viewHold(watched.Drift.Hold()))
+	}
+	v.NextReboot = viewStaged(watched.Seen)
+	return v, nil
 }
 
 func (d *door) listTimeline(c *call) (answer, error) {

@@ -106,6 +106,20 @@ func (q *query) states() []control.ChangeState {
 	return slices.Compact(out)
 }
 
+// driftStates are those asked for.
+func (q *query) driftStates() []control.DriftState {
+	var out []control.DriftState
+	for _, name := range q.values["state"] {
+		state := control.DriftState(name)
+		if !slices.Contains(control.DriftStates(), state) {
+			q.fail(malformed("%s is no state of a drift", quoted(name)))
+		}
+		out = append(out, state)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // checkText refuses a text that is too short, too long or has characters nobody sees.
 func checkText(what, text string, least, most int) *problem {
 	if n := utf8.RuneCountInString(text); n < least || n > most {
@@ -136,6 +150,14 @@ func (c *call) changeID() (control.ChangeID, error) {
 		return control.ChangeID{}, err
 	}
 	return control.ParseChangeID(text)
+}
+
+func (c *call) driftID() (control.DriftID, error) {
+	text, err := c.word()
+	if err != nil {
+		return control.DriftID{}, err
+	}
+	return control.ParseDriftID(text)
 }
 
 func (c *call) approvalID() (control.ApprovalID, error) {

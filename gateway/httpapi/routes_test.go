@@ -15,10 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// chg, apr and att are ids of the stub's things.
+// chg, apr, drf and att are ids of the stub's things.
 var (
 	chg = newHouse().changes[0].ID.String()
 	apr = newHouse().changes[0].Approvals[0].ID.String()
+	drf = newHouse().oneDrift().ID.String()
 	att = newHouse().attempts[0].ID.String()
 )
 
@@ -64,6 +65,13 @@ var every = []struct {
 	{"reject", "POST", "/changes/" + chg + "/rejections", `{"reason":"no"}`, 200, "act reject"},
 	{"cancel", "POST", "/changes/" + chg + "/cancellations", `{"reason":"no"}`, 200, "act cancel"},
 	{"apply", "POST", "/changes/" + chg + "/applications", `{}`, 201, "act apply"},
+	{"carry out an adoption", "POST", "/changes/" + chg + "/adoptions", `{}`, 200, "act adopt change"},
+	{"list drifts", "GET", "/drifts?state=open&machine=worker-1&limit=3", nil, 200, "read drift.read "},
+	{"show a drift", "GET", "/drifts/" + drf, nil, 200, "read drift.read " + drf},
+	{"adopt a drift", "POST", "/drifts/" + drf + "/adoptions", `{"reason":"wanted"}`, 201, "act adopt"},
+	{"adopt it again", "POST", "/drifts/" + drf + "/adoptions", `{"reason":"same"}`, 200, "act adopt"},
+	{"revert a drift", "POST", "/drifts/" + drf + "/reversions", `{"reason":"not wanted"}`, 201, "act revert"},
+	{"revert it again", "POST", "/drifts/" + drf + "/reversions", `{"reason":"same"}`, 200, "act revert"},
 	{"revoke an approval", "POST", "/approvals/" + apr + "/revocations", `{"reason":"no"}`, 200, "act revoke approval"},
 	{"list revocations", "GET", "/identity-revocations", nil, 200, "read identities.read "},
 	{"revoke an identity", "POST", "/identity-revocations", `{"issuer":"https://id.example","subject":"mallory","reason":"left"}`, 201, "act revoke identity"},
@@ -74,6 +82,17 @@ var every = []struct {
 	{"update a machine", "PATCH", "/machines/" + numbered(1).String(), `{"addresses":["10.0.0.9"],"port":50000,"labels":{}}`, 200, "act update worker-1"},
 	{"observe a machine", "POST", "/machines/worker-1/observations", `{}`, 201, "act observe worker-1"},
 	{"pin a machine", "POST", "/machines/worker-1/pins", `{"replace":true}`, 201, "act pin worker-1 true"},
+	{"list machines with the retired", "GET", "/machines?all=true", nil, 200, "read machines.read "},
+	{"list freezes", "GET", "/machines/worker-1/freezes", nil, 200, "read machines.read worker-1"},
+	{"freeze a machine", "POST", "/machines/worker-1/freezes", `{"reason":"stop"}`, 201, "act freeze worker-1"},
+	{"unfreeze a machine", "POST", "/machines/" + numbered(1).String() + "/unfreezings", `{"reason":"go"}`, 201, "act unfreeze worker-1"},
+	{"retire a machine", "POST", "/machines/worker-1/retirements", `{"reason":"gone"}`, 201, "act retire worker-1"},
+	{"recovery", "GET", "/recovery", nil, 200, "read decisions.read "},
+	{"enter recovery", "POST", "/recovery", `{"reason":"restored"}`, 200, "act enter recovery"},
+	{"release a machine", "POST", "/machines/worker-1/releases", `{}`, 200, "act release worker-1"},
+	{"end recovery", "POST", "/recovery/endings", `{"revocations_settled":true,"reason":"gone"}`, 200, "act exit recovery"},
+	{"list clusters", "GET", "/clusters", nil, 200, "read clusters.read "},
+	{"limit a cluster", "PATCH", "/clusters/berlin", `{"rollout_limit":2}`, 200, "act limit berlin 2"},
 	{"timeline", "GET", "/machines/worker-1/timeline", nil, 200, "read machines.read worker-1"},
 	{"list attempts", "GET", "/attempts?held=false&machine=worker-1", nil, 200, "read attempts.read "},
 	{"show an attempt", "GET", "/attempts/" + att, nil, 200, "read attempts.read " + att},

@@ -72,6 +72,14 @@ type Proposals interface {
 	ApplyChange(ctx context.Context, by identity.Actor, id control.ChangeID, once *control.Once) (control.Applied, error)
 }
 
+// Settlements are what people do about drift.
+type Settlements interface {
+	// SettleDrift proposes the change of this kind, and says whether it is a new one.
+	SettleDrift(ctx context.Context, by identity.Actor, id control.DriftID, kind, why string, once *control.Once) (control.Change, bool, error)
+	// AdoptChange carries out an approved adoption.
+	AdoptChange(ctx context.Context, by identity.Actor, id control.ChangeID, once *control.Once) (control.Change, error)
+}
+
 // Verdicts are what people say about a change.
 type Verdicts interface {
 	Approve(ctx context.Context, by identity.Actor, list []control.ApproveOne, once *control.Once) ([]control.Approval, error)
@@ -89,6 +97,15 @@ type Revokes interface {
 type Inventory interface {
 	AddMachines(ctx context.Context, by identity.Actor, list []control.NewMachine, once *control.Once) (audit.Receipt, error)
 	UpdateMachine(ctx context.Context, by identity.Actor, name string, u control.MachineUpdate, once *control.Once) (audit.Receipt, error)
+}
+
+// Closings close machines to changes, open them again, and say how many may be changed at once.
+type Closings interface {
+	FreezeMachine(ctx context.Context, by identity.Actor, name, reason string, once *control.Once) (control.Freeze, error)
+	UnfreezeMachine(ctx context.Context, by identity.Actor, name, reason string, once *control.Once) (control.Freeze, error)
+	// RetireMachine is for good.
+	RetireMachine(ctx context.Context, by identity.Actor, name, reason string, once *control.Once) (control.Machine, error)
+	SetRolloutLimit(ctx context.Context, by identity.Actor, cluster string, limit int) error
 }
 
 // Observer reads machines.
@@ -119,6 +136,14 @@ type DigestKeys interface {
 	AddDigestKey(ctx context.Context, by identity.Actor, once *control.Once) (control.AddedDigestKey, error)
 }
 
+// Recoveries bring the house back after a restore.
+type Recoveries interface {
+	RecoveryStatus(ctx context.Context) (control.RecoveryStatus, error)
+	EnterRecovery(ctx context.Context, by identity.Actor, reason string, once *control.Once) (control.Recovery, error)
+	ReleaseMachine(ctx context.Context, by identity.Actor, name string, once *control.Once) (audit.Receipt, error)
+	ExitRecovery(ctx context.Context, by identity.Actor, settled bool, reason string, once *control.Once) (audit.Receipt, error)
+}
+
 // ChangeStore reads changes.
 type ChangeStore interface {
 	GetChange(ctx context.Context, id control.ChangeID) (control.Change, error)
@@ -131,6 +156,17 @@ type MachineStore interface {
 	GetMachine(ctx context.Context, name string) (control.Machine, error)
 	Machine(ctx context.Context, id uuid.UUID) (*control.Machine, error)
 	ListMachines(ctx context.Context) ([]control.Machine, error)
+	// Freezes gives a machine's freezes, the newest first.
+	Freezes(ctx context.Context, machine uuid.UUID) ([]control.Freeze, error)
+	ListClusters(ctx context.Context) ([]control.Cluster, error)
+}
+
+// DriftStore reads drifts, and what was last seen of machines.
+type DriftStore interface {
+	GetDrift(ctx context.Context, id control.DriftID) (control.Drift, error)
+	ListDrifts(ctx context.Context, f control.DriftFilter) ([]control.Drift, error)
+	OpenDrifts(ctx context.Context) ([]control.Drift, error)
+	Watch(ctx context.Context, machine uuid.UUID) (control.Watched, error)
 }
 
 // HistoryStore reads what happened to a machine.

@@ -28,6 +28,7 @@ func viewChange(c *control.Change, review *control.Review, epoch uuid.UUID) api.
 		ApprovalsCounting: len(c.Counting(c.Asked, policy.Person{}, epoch)),
 		Approvals:         make([]api.Approval, 0, len(c.Approvals)),
 		ChangesCount:      c.Diffs,
+		DriftID:           c.Drift.String(), Why: c.Why,
 	}
 	for i := range c.Approvals {
 		v.Approvals = append(v.Approvals, viewApproval(&c.Approvals[i], c.Asked.Groups))

@@ -13,7 +13,10 @@ func viewMachine(m *control.Machine, held []control.Attempt) api.Machine {
 	v := api.Machine{
 		ID: m.ID.String(), Name: m.Name, Cluster: m.Cluster, Role: api.MachineRole(m.Role), Port: int(m.Port),
 		Addresses: make([]string, 0, len(m.Addresses)), Labels: api.Labels{}, Pinned: m.Pinned(), PinnedAt: utc(m.PinnedAt), Identity: viewIdentity(m.Identity),
-		Serial: m.Serial, Holds: []api.Hold{},
+		Serial: m.Serial, Holds: []api.Hold{}, Retired: viewRetirement(m.Retired), Staged: m.Staged(),
+	}
+	for _, h := range m.Holds() {
+		v.Holds = append(v.Holds, viewHold(h))
 	}
 	for _, a := range m.Addresses {
 		v.Addresses = append(v.Addresses, a.String())
@@ -38,7 +41,7 @@ func viewMachine(m *control.Machine, held []control.Attempt) api.Machine {
 }
 
 func viewHold(h policy.Hold) api.Hold {
-	return api.Hold{Kind: api.HoldKind(h.Kind), ID: h.ID, Holder: viewPerson(h.Holder), Since: h.Since.UTC(), Scope: api.HoldScope(h.Scope)}
+	return api.Hold{Kind: api.HoldKind(h.Kind), ID: h.ID, Holder: viewPerson(h.Holder), Since: h.Since.UTC(), Scope: api.HoldScope(h.Scope), Reason: h.Reason}
 }
 
 func viewIdentity(id control.Identity) api.MachineIdentity {
@@ -58,7 +61,7 @@ func viewAttempt(a *control.Attempt) api.Attempt {
 		Cluster: a.Cluster, State: api.AttemptState(a.State), Caller: viewPerson(a.Caller), Mode: a.Mode, Digest: a.Digest,
 		Base: api.Digests{Active: a.Base, Persistent: a.Persistent}, OpenedAt: a.OpenedAt.UTC(), ClosedAt: utc(a.ClosedAt),
 		SendBy: a.SendBy.UTC(), TransportDeadline: a.TransportDeadline.UTC(), Instance: a.Owner.Instance, ClosedBy: a.ClosedBy,
-		SettleAfter: a.SettleAfter.UTC(), Reason: a.Reason, Read: api.Digests{Active: a.ReadActive, Persistent: a.ReadPersistent}, Landed: a.Landed,
+		SettleAfter: a.SettleAfter.UTC(), Reason: a.Reason, Read: api.Digests{Active: a.ReadActive, Persistent: a.ReadPersistent}, Landed: a.Landed, LateAt: utc(a.LateAt),
 		CredentialVersion: versionOrNull(a.CredentialVersion),
 	}
 }
@@ -71,7 +74,7 @@ func versionOrNull(v int64) *int64 {
 	return &v
 }
 
-// viewTimelineItem says what happened; ids of changes and approvals are those people type.
+// viewTimelineItem says what happened; ids of changes, approvals and drifts are those people type.
 func viewTimelineItem(t *control.TimelineItem) api.TimelineItem {
 	v := api.TimelineItem{
 		At: t.At.UTC(), Kind: api.TimelineItemKind(t.Kind), ID: t.ID.String(), Text: t.Text, State: t.State, Person: viewPerson(t.Person),
@@ -79,6 +82,8 @@ func viewTimelineItem(t *control.TimelineItem) api.TimelineItem {
 	switch t.Kind {
 	case "change":
 		v.ID = control.ChangeID(t.ID).String()
+	case "drift":
+		v.ID = control.DriftID(t.ID).String()
 	case "approval", "approval-revocation":
 		v.ID = control.ApprovalID(t.ID).String()
 	}

@@ -46,11 +46,11 @@ func (w *world) config() Config {
 	h := w.house
 	return Config{
 		Identity: h, Limiter: h, Book: h, Authority: h, Digester: digests{},
-		Proposals: h, Verdicts: h, Revokes: h, Inventory: h, Observer: h, Accounts: h,
+		Proposals: h, Settlements: h, Verdicts: h, Revokes: h, Inventory: h, Closings: h, Recoveries: h, Observer: h, Accounts: h,
 		Certificates: h, Digests: h, DigestKeys: h, Login: Login{
 			Issuers: []LoginIssuer{{Issuer: "https://id.example", ClientID: "bronzeward", Audience: []string{"bronzeward"}}}, TalosEndpoints: []string{"gate.example:50000"},
 		},
-		Changes: h, Machines: h, History: h, Attempts: h, Revocations: h, Notices: h,
+		Changes: h, Machines: h, Drifts: h, History: h, Attempts: h, Revocations: h, Notices: h,
 		Decisions: h, Order: h, Checkpoints: h, Prover: h,
 		Ready: readiness(nil), Gatherer: prometheus.NewRegistry(), Stopping: w.stop,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)),

@@ -107,7 +107,7 @@ func TestTheAnchorIsOnlyRaised(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := forward(t.Context(), &row.place, row.raise)
+			got, _, err := forward(t.Context(), &row.place, 0, row.raise)
 			if kindOf(err) != row.kind || row.class != nil && !errors.Is(err, row.class) {
 				t.Fatalf("got %v", err)
 			}
@@ -199,7 +199,7 @@ func TestAReplicaThatReadBeforeAnotherWroteDoesNotWriteOverIt(t *testing.T) {
 					t.Error(err)
 				}
 			}}
-			if _, err := forward(t.Context(), place, to(8)); err != nil {
+			if _, _, err := forward(t.Context(), place, 0, to(8)); err != nil {
 				t.Fatal(err)
 			}
 			if got, _, err := a.Read(t.Context()); err != nil || got.Size != row.size {

@@ -43,6 +43,8 @@ const (
 	KindMoved        Kind = "moved"
 	KindOtherEpoch   Kind = "other_epoch"
 	KindForked       Kind = "forked"
+	KindOlder        Kind = "older"
+	KindLatched      Kind = "rolled_back"
 	KindMalformed    Kind = "malformed"
 	KindAltered      Kind = "altered"
 )

@@ -232,11 +232,11 @@ func (k *keeper) compare(ctx context.Context, kept tree.Checkpoint, newest tree.
 			if cli.IsUnavailable(err) || errors.Is(err, errUnasked) || ctx.Err() != nil {
 				return err
 			}
-			return shout(fmt.Errorf("%w: it cannot show that its tree of %d leaves begins with the %d of %s: %w", tree.ErrForked, last.Size, kept.Size, k.file, err))
+			return shout(fmt.Errorf("%w: it cannot show that its tree of %d leaves begins with the %d of %s: %w%s", tree.ErrForked, last.Size, kept.Size, k.file, err, recovered(kept, newest)))
 		}
 	}
 	if err := tree.CheckConsistency(kept, last.Checkpoint, proof); err != nil {
-		return shout(fmt.Errorf("%s: %w", k.file, err))
+		return shout(fmt.Errorf("%s: %w%s", k.file, err, recovered(kept, newest)))
 	}
 	if kept.Origin == newest.Origin {
 		return nil
@@ -245,6 +245,14 @@ func (k *keeper) compare(ctx context.Context, kept tree.Checkpoint, newest tree.
 	fmt.Fprintf(k.g.ErrOut, "bronzeward: a new epoch began, %s: the book goes on in a new tree. The last checkpoint of epoch %s is kept in %s. An epoch begins with a recovery: ask who entered it.\n",
 		newest.Epoch, kept.Epoch, cli.ShellWord(beside))
 	return keepFile(beside, last.Note)
+}
+
+// recovered says that the house knows: a recovery was entered since, and the tree that began with it says what is lost.
+func recovered(kept tree.Checkpoint, newest tree.Stored) string {
+	if kept.Origin == newest.Origin {
+		return ""
+	}
+	return fmt.Sprintf(". The database was restored, and a recovery was entered since: the tree of epoch %s goes on, and its first entry names the head before it and what is lost", newest.Epoch)
 }
 
 // shout makes an error that nobody reads over.

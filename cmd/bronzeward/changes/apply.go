@@ -37,6 +37,9 @@ func (p *changesApplyCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
+	if p.Set == "" && changes[0].Kind == api.Adopt {
+		return a.adopt(ctx, changes[0], p.waitFlags)
+	}
 	return a.applyAll(ctx, changes, p.waitFlags, p.Set != "")
 }
 

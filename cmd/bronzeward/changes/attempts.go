@@ -151,6 +151,7 @@ type attemptView struct {
 	ClosedAt       *time.Time `json:"closed_at"`
 	Reason         string     `json:"reason"`
 	Landed         *bool      `json:"landed"`
+	LateAt         *time.Time `json:"late_at"`
 	Credential     *int64     `json:"credential_version"`
 }
 
@@ -160,7 +161,7 @@ func viewAttempt(a *api.Attempt) attemptView {
 		Issuer: a.Caller.Issuer, Subject: a.Caller.Subject, Mode: a.Mode, Digest: a.Digest, Base: a.Base.Active, Persistent: a.Base.Persistent,
 		ReadActive: a.Read.Active, ReadPersistent: a.Read.Persistent, OpenedAt: a.OpenedAt, SettleAfter: a.SettleAfter,
 		SendBy: a.SendBy, Deadline: a.TransportDeadline, Instance: a.Instance, ClosedBy: a.ClosedBy,
-		ClosedAt: a.ClosedAt, Reason: a.Reason, Landed: a.Landed, Credential: a.CredentialVersion,
+		ClosedAt: a.ClosedAt, Reason: a.Reason, Landed: a.Landed, LateAt: a.LateAt, Credential: a.CredentialVersion,
 	}
 }
 
@@ -193,6 +194,7 @@ func (v attemptView) fields() [][2]string {
 		{"closed", cli.Stamp(v.ClosedAt)},
 		{"closed by", v.ClosedBy},
 		{"landed", landed},
+		{"landed late, seen", cli.Stamp(v.LateAt)},
 		{"may be accounted from", cli.Stamp(&v.SettleAfter)},
 	}
 }

@@ -119,13 +119,13 @@ func (l *changesListCmd) params(ctx context.Context, a *apiClient) (api.ListChan
 }
 
 func changeColumns() []string {
-	return []string{"ID", "STATE", "MACHINE", "REQUESTER", "MODE", "CHANGES", "APPROVALS", "GOOD FOR", "SET", "AGE"}
+	return []string{"ID", "STATE", "MACHINE", "REQUESTER", "KIND", "MODE", "CHANGES", "APPROVALS", "GOOD FOR", "SET", "AGE"}
 }
 
 // changeRow is a change as a table shows it, at the gateway's time.
 func changeRow(c *api.Change, now time.Time) []string {
 	return []string{
-		c.ID, string(c.State), c.Machine, ask.Subject(c.Requester), c.Mode, fmt.Sprint(c.ChangesCount),
+		c.ID, string(c.State), c.Machine, ask.Subject(c.Requester), string(c.Kind), c.Mode, fmt.Sprint(c.ChangesCount),
 		fmt.Sprintf("%d/%d", c.ApprovalsCounting, c.ApprovalsNeeded.Required), goodFor(c, now), cli.Clip(cli.ASCII(c.Set), ask.MostSubject),
 		cli.Span(max(0, now.Sub(c.CreatedAt))),
 	}
@@ -171,6 +171,10 @@ func ended(c *api.Change) string {
 	case api.ChangeStateRevoked:
 		text += ", because its requester was"
 	case api.ChangeStateSpent:
+		if c.AttemptID == "" {
+			text += ": it adopted drift " + c.DriftID
+			break
+		}
 		text += " by attempt " + c.AttemptID
 	case api.ChangeStateExpired:
 		text += ": its time was over"

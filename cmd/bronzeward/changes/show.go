@@ -89,7 +89,9 @@ func describeChange(w io.Writer, c *wholeChange, now time.Time) {
 	line("asked", fmt.Sprintf("%s (%s ago)", cli.Stamp(&c.CreatedAt), cli.Span(max(0, now.Sub(c.CreatedAt)))))
 	line("mode", c.Mode)
 	if c.Kind != api.Apply {
-		line("kind", string(c.Kind))
+		line("kind", kindText(&c.Change))
+		line("drift", c.DriftID)
+		line("why", c.Why)
 	}
 	line("digest", c.Digest)
 	line("base", c.Base.Active)
@@ -115,6 +117,17 @@ func describeChange(w io.Writer, c *wholeChange, now time.Time) {
 		fmt.Fprintf(w, "  %s  %s\n", c.Approvals[i].ID, cli.OneLine(approval(&c.Approvals[i])))
 	}
 	showDiff(w, &c.Diff)
+}
+
+// kindText says what a change of a drift does.
+func kindText(c *api.Change) string {
+	switch c.Kind {
+	case api.Adopt:
+		return "adopt: what the machine runs is taken as applied, and nothing is sent"
+	case api.Revert:
+		return "revert: back to what was applied before the drift"
+	}
+	return string(c.Kind)
 }
 
 // headline says where a change stands.
@@ -204,6 +217,9 @@ func nextOf(c *api.Change) []string {
 		}
 		return steps
 	case api.ChangeStateSpent:
+		if c.AttemptID == "" {
+			return []string{"bronzeward drift show " + c.DriftID}
+		}
 		return []string{"bronzeward attempts show " + c.AttemptID}
 	}
 	return []string{fmt.Sprintf("bronzeward changes submit -n %s -f FILE", cli.ShellWord(c.Machine))}

@@ -21,6 +21,8 @@ const (
 	// ExitNotWhole: the book, a checkpoint or a proof does not hold: it was tampered with, or is
 	// not what the public key signed.
 	ExitNotWhole = 7
+	// ExitOtherEpoch: recovery was entered at another gateway; serve is to be started again.
+	ExitOtherEpoch = 8
 )
 
 // UsageError is the caller's to mend.
@@ -78,6 +80,16 @@ func (e NotWholeError) Unwrap() error { return e.err }
 
 // NotWhole says that the book, a checkpoint or a proof does not hold, as err tells.
 func NotWhole(err error) error { return NotWholeError{err} }
+
+// OtherEpochError says that the epoch which a process served has ended.
+type OtherEpochError struct{ err error }
+
+func (e OtherEpochError) Error() string { return e.err.Error() }
+
+func (e OtherEpochError) Unwrap() error { return e.err }
+
+// OtherEpoch says that the epoch which a process served has ended, as err tells.
+func OtherEpoch(err error) error { return OtherEpochError{err} }
 
 // ErrChanged ends with ExitChanged; its words were printed already.
 var ErrChanged = errors.New("problems found")

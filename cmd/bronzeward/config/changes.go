@@ -21,6 +21,21 @@ type ChangesConfig struct {
 	KeepSealed time.Duration `yaml:"keep_sealed"`
 }
 
+// DriftConfig is how machines are watched; zero takes the default.
+type DriftConfig struct {
+	// PollEvery is how often each machine is looked at although it told of no change; default
+	// 3m, between 10s and 1h.
+	PollEvery time.Duration `yaml:"poll_every"`
+	// KeepApplied is how long sealed copies of applied configurations are kept, at least 1h;
+	// default 2160h. That of what was applied last stays.
+	KeepApplied time.Duration `yaml:"keep_applied"`
+}
+
+// GatewayDrift are the settings as the gateway takes them.
+func (c *Config) GatewayDrift() gateway.Drift {
+	return gateway.Drift{PollEvery: c.Drift.PollEvery, KeepApplied: c.Drift.KeepApplied}
+}
+
 // SealConfig is what seals the exact bytes of changes.
 type SealConfig struct {
 	// KeysFile holds the sealing keys; its name must say that it is for development. OpenBao seals
@@ -69,6 +84,12 @@ func (c *Config) changeProblems(bad func(key, format string, args ...any), file 
 	}
 	if c.Changes.WaitingBytesPerCaller < 0 {
 		bad("changes.waiting_bytes_per_caller", "%d is negative", c.Changes.WaitingBytesPerCaller)
+	}
+	if d := c.Drift.PollEvery; d != 0 && (d < 10*time.Second || d > time.Hour) {
+		bad("drift.poll_every", "%s is not between 10s and 1h", d)
+	}
+	if d := c.Drift.KeepApplied; d != 0 && d < time.Hour {
+		bad("drift.keep_applied", "%s is less than 1h", d)
 	}
 	file("seal.keys_file", c.Seal.KeysFile, false)
 	if c.Notify.WebhookURL == "" {

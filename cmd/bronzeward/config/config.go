@@ -37,6 +37,7 @@ type Config struct {
 	Digest        DigestConfig   `yaml:"digest"`
 	Apply         ApplyConfig    `yaml:"apply"`
 	Changes       ChangesConfig  `yaml:"changes"`
+	Drift         DriftConfig    `yaml:"drift"`
 	Seal          SealConfig     `yaml:"seal"`
 	Notify        NotifyConfig   `yaml:"notify"`
 	Limits        LimitsConfig   `yaml:"limits"`

@@ -24,9 +24,12 @@ func Of(err error) int {
 	var early cli.NotYetError
 	var changed cli.ChangedError
 	var broken cli.NotWholeError
+	var epoch cli.OtherEpochError
 	var keys *vault.Error
 	var untold *gateway.NotAnchoredError
 	switch {
+	case errors.As(err, &epoch):
+		return cli.ExitOtherEpoch
 	case errors.As(err, &broken):
 		return cli.ExitNotWhole
 	case errors.As(err, &problem):

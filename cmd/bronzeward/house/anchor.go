@@ -29,16 +29,28 @@ func (w watchedAnchors) Forward(ctx context.Context, raise func(*vault.Anchor)) 
 	return there, err
 }
 
-// holdAnchor has OpenBao remember the database's epoch, and how far its authority is, at the first
-// start, and refuses a database of another epoch at every start after that: revocations and
-// approvals of the one mean nothing in the other.
-func holdAnchor(ctx context.Context, anchors anchors, snap *control.Snapshot) error {
+// holdAnchor compares the database with what OpenBao remembers, before anything is taken, sequenced
+// or signed; at the first start it has OpenBao remember the database's epoch, and how far its
+// authority is. A database that is older than it was is served: reads go on, and nothing else. One of
+// another house is not, because revocations and approvals of the one mean nothing in the other; and
+// neither is any while OpenBao does not answer.
+func holdAnchor(ctx context.Context, c *comparing, anchors anchors) error {
+	s, err := c.check(ctx)
+	if err != nil || s.found != nil || s.unfinished {
+		return err
+	}
+	return raiseAnchor(ctx, anchors, s.snap)
+}
+
+// raiseAnchor tells what a snapshot knows of authority.
+func raiseAnchor(ctx context.Context, anchors anchors, snap *control.Snapshot) error {
 	_, err := anchors.Forward(ctx, func(a *vault.Anchor) { setAuthority(a, snap) })
 	return err
 }
 
 // setAuthority puts in what a snapshot knows of authority.
 func setAuthority(a *vault.Anchor, snap *control.Snapshot) {
+	a.Installation = snap.InstallationID.String()
 	a.Epoch, a.AuthorityVersion, a.Revocations = snap.Epoch.String(), snap.AuthorityVersion, snap.Revocations()
 }
 

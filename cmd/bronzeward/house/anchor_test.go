@@ -40,8 +40,8 @@ func TestWhatIsPutIntoTheAnchor(t *testing.T) {
 			return actsAnchor{a}.ForwardAuthority(t.Context(), epoch, 5, 3)
 		}, vault.Anchor{Epoch: epoch.String(), Size: 7, Root: "aa", AuthorityVersion: 5, Revocations: 3}},
 		"a start": {func(a anchors) error {
-			return holdAnchor(t.Context(), a, &control.Snapshot{Epoch: epoch, AuthorityVersion: 4})
-		}, vault.Anchor{Epoch: epoch.String(), Size: 7, Root: "aa", AuthorityVersion: 4}},
+			return raiseAnchor(t.Context(), a, &control.Snapshot{Epoch: epoch, AuthorityVersion: 4})
+		}, vault.Anchor{Installation: uuid.Nil.String(), Epoch: epoch.String(), Size: 7, Root: "aa", AuthorityVersion: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &memory{held: there}
@@ -58,7 +58,7 @@ func TestWhatIsPutIntoTheAnchor(t *testing.T) {
 
 func TestAStartSaysWhyTheAnchorCannotBeHeld(t *testing.T) {
 	away := &vault.Error{Doing: "reading the anchor", Class: vault.ErrUnavailable, Kind: vault.KindSealed, Reason: "OpenBao is sealed"}
-	err := holdAnchor(t.Context(), &memory{err: away}, &control.Snapshot{})
+	err := raiseAnchor(t.Context(), &memory{err: away}, &control.Snapshot{})
 	if !errors.Is(err, vault.ErrUnavailable) || !strings.Contains(err.Error(), "OpenBao is sealed") {
 		t.Errorf("got %v", err)
 	}

@@ -35,7 +35,8 @@ type keys struct {
 	digestKeys  *digestKeys
 	keeper      *vault.Keeper
 	credentials *vault.Credentials
-	anchors     anchors
+	place       anchorPlace
+	anchors     anchors // over place, once the database is known
 	signer      *vault.CheckpointSigner
 	close       func()
 }
@@ -58,7 +59,7 @@ func openKeys(ctx context.Context, c *config.Config, development bool, registry 
 	ring := &digestKeys{DigestKeys: vault.NewDigestKeys(client, now), now: now}
 	k := &keys{
 		sealer: vault.NewSealer(client), credential: openBaoCredential{known.talos}, authorities: known,
-		issuer: known.people, digestKeys: ring, anchors: vault.NewAnchors(client), signer: vault.NewCheckpointSigner(client), close: client.Close, credentials: known.talos,
+		issuer: known.people, digestKeys: ring, place: vault.NewAnchors(client), signer: vault.NewCheckpointSigner(client), close: client.Close, credentials: known.talos,
 		keeper: vault.NewKeeper(c.OpenBao.Refresh, log,
 			// What takes trust away comes first: nothing that lies at a cluster's path holds it up.
 			vault.Refresher{Refresh: known.people.Refresh},

@@ -39,7 +39,7 @@ const (
 
 // newSequencing builds it from the configuration. Without OpenBao nothing is signed, and nothing
 // outside of the database remembers the book: that is said once.
-func newSequencing(c *config.Config, store *control.Store, held *keys, watch *gateway.BookTree, log *slog.Logger) (*sequencing, error) {
+func newSequencing(c *config.Config, store *control.Store, held *keys, compared *comparing, watch *gateway.BookTree, log *slog.Logger) (*sequencing, error) {
 	s := &sequencing{watch: watch, log: log, pause: firstRestart, config: tree.Config{
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return connectSequencer(ctx, store, c.Instance) },
 		Epoch: func(ctx context.Context, conn *pgx.Conn) (installation, epoch uuid.UUID, err error) {
@@ -51,6 +51,9 @@ func newSequencing(c *config.Config, store *control.Store, held *keys, watch *ga
 		s.config.Signer = containedSigner{held.signer, log}
 	} else {
 		log.Warn("without OpenBao the book is sequenced and not signed, and nothing outside of the database remembers it: for development only")
+	}
+	if compared != nil {
+		s.config.Permit = compared.permit
 	}
 	if held.anchors != nil {
 		s.config.Publish = append(s.config.Publish, tree.Publisher{Name: "anchor", Publish: contained(log, anchorPublisher{held.anchors, store}.Publish)})
@@ -172,10 +175,14 @@ func (a anchorPublisher) Publish(ctx context.Context, s tree.Stored) error {
 	if err != nil {
 		snap = a.store.Snapshot() // what it knew last is true all the same
 	}
+	switch {
+	case snap.Epoch != s.Epoch && err != nil:
+		return err
+	case snap.Epoch != s.Epoch:
+		return nil // a last head of the epoch before: the anchor keeps what it was told of that
+	}
 	_, err = a.anchors.Forward(ctx, func(there *vault.Anchor) {
-		if snap.Epoch == s.Epoch {
-			setAuthority(there, snap)
-		}
+		setAuthority(there, snap)
 		there.Epoch, there.Size, there.Root = s.Epoch.String(), s.Size, hex.EncodeToString(s.Root[:])
 	})
 	return err

@@ -65,13 +65,16 @@ func (s *Serve) Run(ctx context.Context, g *cli.Globals) (err error) {
 	}
 	defer held.close()
 	watch := gateway.NewBookTree(registry, held.signer != nil)
-	if held.anchors != nil {
-		held.anchors = watchedAnchors{held.anchors, watch.Anchored}
-		if err := holdAnchor(ctx, held.anchors, store.Snapshot()); err != nil {
+	var compared *comparing
+	if held.place != nil {
+		compared = &comparing{place: held.place, store: store, log: log}
+		held.anchors = watchedAnchors{rememberedAnchors{held.place, store}, watch.Anchored}
+		if err := holdAnchor(ctx, compared, held.anchors); err != nil {
 			return err
 		}
 	}
-	sequencing, err := newSequencing(cfg, store, held, watch, log)
+	epoch := &ownEpoch{own: store.Snapshot().Epoch}
+	sequencing, err := newSequencing(cfg, store, held, compared, watch, log)
 	if err != nil {
 		return err
 	}
@@ -90,7 +93,7 @@ func (s *Serve) Run(ctx context.Context, g *cli.Globals) (err error) {
 	gw, err := gateway.New(gateway.Config{
 		Certificate: certificate,
 		MinTLS:      minTLS(cfg), Identity: who, Judge: engine, Store: store, Book: book,
-		Upstream: pool, Digester: held.digester, Sealer: held.sealer, Changes: cfg.GatewayChanges(), Instance: cfg.Instance,
+		Upstream: pool, Digester: held.digester, Sealer: held.sealer, Changes: cfg.GatewayChanges(), Drift: cfg.GatewayDrift(), Instance: cfg.Instance,
 		Limits: gateway.Limits{
 			CallsPerSecond: cfg.Limits.CallsPerSecond, StreamsPerCaller: cfg.Limits.StreamsPerCaller,
 			CallsPerSecondPerAddress: cfg.Limits.CallsPerSecondPerAddress, ConnectionsPerAddress: cfg.Limits.ConnectionsPerAddress,
@@ -104,7 +107,10 @@ func (s *Serve) Run(ctx context.Context, g *cli.Globals) (err error) {
 	}
 	acts := &gateway.Acts{
 		Store: store, Judge: engine, Upstream: pool, Digester: held.digester, Gate: gw, Book: book, Instance: cfg.Instance, Told: httpapi.Decided,
-		CertificateLifetime: cfg.Identity.CertificateLifetime,
+		CertificateLifetime: cfg.Identity.CertificateLifetime, Adopt: epoch.begin, Deny: cfg.DeniedPeople(),
+	}
+	if compared != nil {
+		acts.Recovery = compared
 	}
 	if held.issuer != nil {
 		acts.Issuer, acts.DigestKeys = held.issuer, held.digestKeys
@@ -117,7 +123,7 @@ func (s *Serve) Run(ctx context.Context, g *cli.Globals) (err error) {
 	if held.anchors != nil {
 		acts.Anchor = actsAnchor{held.anchors}
 	}
-	house := rooms{book: reads, gw: gw, acts: acts, sequencing: sequencing, store: store, who: who, keys: held, registry: registry, log: log, months: months, stopping: ctx.Done()}
+	house := rooms{compared: compared, epoch: epoch, book: reads, gw: gw, acts: acts, sequencing: sequencing, store: store, who: who, keys: held, registry: registry, log: log, months: months, stopping: ctx.Done()}
 	server, err := newWeb(cfg, house, certificate)
 	if err != nil {
 		return err
@@ -162,8 +168,12 @@ func (s *Serve) run(ctx context.Context, r rooms, sender *notify.Sender, listene
 	})
 	// The sequencer goes on until everything else has stopped, for the last rows; then its
 	// connection closes, and with it another replica has the lock.
-	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Settle, r.gw.Keep, r.gw.WatchCredentials, r.sequencing.run} {
+	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Settle, r.gw.Keep, r.gw.Watch, r.gw.WatchCredentials, r.sequencing.run} {
 		group.Go(func() error { work(background); return nil })
+	}
+	group.Go(func() error { return r.epoch.follow(ctx, r.store, r.log) })
+	if r.compared != nil {
+		group.Go(func() error { r.compared.run(background); return nil })
 	}
 	if sender != nil {
 		group.Go(func() error { sender.Run(background); return nil })

@@ -26,6 +26,10 @@ type Commands struct {
 	Timeline machinesTimelineCmd `cmd:"" help:"List how a machine's changes, approvals, attempts and observations stand, newest first; what the book has about it is in decisions timeline."`
 	Observe  machinesObserveCmd  `cmd:"" help:"Read identity, type and configuration digests from a machine; nothing on it changes."`
 	Pin      machinesPinCmd      `cmd:"" help:"Fix a machine to the identity it shows now. Only pinned machines are applied to."`
+	Freeze   machinesFreezeCmd   `cmd:"" help:"Close a machine to changes until an approver opens it again; reading goes on."`
+	Unfreeze machinesUnfreezeCmd `cmd:"" help:"Open a frozen machine to changes again."`
+	Freezes  machinesFreezesCmd  `cmd:"" help:"List who froze a machine when and why, and who lifted it."`
+	Retire   machinesRetireCmd   `cmd:"" help:"Say for good that a machine never comes back."`
 }
 
 type machinesAddCmd struct {
@@ -124,6 +128,7 @@ func (m *machinesImportCmd) Run(ctx context.Context, g *cli.Globals) error {
 type machinesListCmd struct {
 	ask.Flags
 	Cluster string `help:"Only machines of this cluster."`
+	All     bool   `help:"Also machines that are retired."`
 }
 
 func (m *machinesListCmd) Run(ctx context.Context, g *cli.Globals) error {
@@ -132,8 +137,13 @@ func (m *machinesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	defer a.Close()
+	params := api.ListMachinesParams{Cluster: cli.Given(m.Cluster)}
+	if m.All {
+		params.All = &m.All
+	}
 	all, _, err := ask.Collect(0, "", func(limit int, cursor *string) ([]api.Machine, string, error) {
-		page, _, err := ask.Received[api.MachineList](a.ListMachines(ctx, &api.ListMachinesParams{Cluster: cli.Given(m.Cluster), Limit: &limit, Cursor: cursor}))
+		params.Limit, params.Cursor = &limit, cursor
+		page, _, err := ask.Received[api.MachineList](a.ListMachines(ctx, &params))
 		return page.Items, page.Next, err
 	})
 	if err != nil {
@@ -143,9 +153,9 @@ func (m *machinesListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	for i := range all {
 		views = append(views, viewMachine(&all[i]))
 	}
-	return g.Print(views, []string{"NAME", "CLUSTER", "ROLE", "ADDRESSES", "PINNED", "VERSION", "STAGE", "OBSERVED"}, func(row func(...string)) {
+	return g.Print(views, []string{"NAME", "CLUSTER", "ROLE", "ADDRESSES", "PINNED", "VERSION", "STAGE", "OBSERVED", "HELD BY"}, func(row func(...string)) {
 		for _, v := range views {
-			row(v.Name, v.Cluster, v.Role, strings.Join(v.Addresses, ","), cli.YesNo(v.Pinned), v.Version, v.Stage, cli.Ago(v.ObservedAt))
+			row(v.Name, v.Cluster, v.Role, strings.Join(v.Addresses, ","), cli.YesNo(v.Pinned), v.Version, v.Stage, cli.Ago(v.ObservedAt), v.heldBy())
 		}
 	})
 }

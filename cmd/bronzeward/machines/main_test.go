@@ -15,6 +15,7 @@ func TestMain(m *testing.M) { clitest.Main(m) }
 type commands struct {
 	cli.Globals
 	Machines Commands `cmd:""`
+	Clusters Clusters `cmd:""`
 }
 
 // run is the program with these commands alone.

@@ -35,14 +35,17 @@ type machineView struct {
 	Active         string            `json:"observed_active"`
 	Persistent     string            `json:"observed_persistent"`
 	ObservedAt     *time.Time        `json:"observed_at"`
+	Staged         *bool             `json:"staged"`
 	Holds          []api.Hold        `json:"holds"`
+	NextReboot     *api.Staged       `json:"next_reboot"`
+	Retired        *api.Retirement   `json:"retired"`
 }
 
 func viewMachine(m *api.Machine) machineView {
 	v := machineView{
 		Name: m.Name, ID: m.ID, Cluster: m.Cluster, Role: string(m.Role), Addresses: m.Addresses, Port: m.Port, Labels: m.Labels,
 		Pinned: m.Pinned, PinnedAt: m.PinnedAt, NodeID: m.Identity.NodeID, TalosClusterID: m.Identity.ClusterID, SMBIOS: m.Identity.Smbios,
-		Serial: m.Serial, Holds: m.Holds,
+		Serial: m.Serial, Holds: m.Holds, Staged: m.Staged, NextReboot: m.NextReboot, Retired: m.Retired,
 	}
 	if m.Applied != nil {
 		v.AppliedActive, v.AppliedDisk = m.Applied.Active, m.Applied.Persistent
@@ -59,7 +62,7 @@ func (v machineView) fields() [][2]string {
 		labels = append(labels, k+"="+v.Labels[k])
 	}
 	for _, h := range v.Holds {
-		holds = append(holds, fmt.Sprintf("%s %s of %s since %s", h.Kind, h.ID, ask.Person(h.Holder), cli.Stamp(&h.Since)))
+		holds = append(holds, holdText(h))
 	}
 	return [][2]string{
 		{"name", v.Name},
@@ -75,12 +78,69 @@ func (v machineView) fields() [][2]string {
 		{"smbios", v.SMBIOS},
 		{"last applied, active", v.AppliedActive},
 		{"last applied, persistent", v.AppliedDisk},
-		{"observed", cli.Stamp(v.ObservedAt)},
+		{"observed", observedText(v.ObservedAt)},
 		{"observed version", v.Version},
 		{"observed stage", v.Stage},
 		{"observed type", v.Type},
 		{"observed active", v.Active},
 		{"observed persistent", v.Persistent},
-		{"held by", strings.Join(holds, ", ")},
+		{"staged", stagedText(v)},
+		{"the next reboot", v.reboot()},
+		{"held by", strings.Join(holds, "; ")},
 	}
+}
+
+// reboot is what the next reboot changes when the disk holds another configuration; empty else.
+func (v machineView) reboot() string {
+	if v.NextReboot == nil {
+		return ""
+	}
+	paths := make([]string, 0, len(v.NextReboot.Changes))
+	for _, c := range v.NextReboot.Changes {
+		paths = append(paths, strings.TrimSpace(cli.ASCII(c.Document)+" "+cli.ASCII(c.Path)))
+	}
+	if len(paths) == 0 {
+		paths = append(paths, "no value, only spelling, order or comments")
+	}
+	return fmt.Sprintf("changes %s (seen %s)", strings.Join(paths, ", "), cli.Stamp(&v.NextReboot.At))
+}
+
+// heldBy is what holds the machine, in a word each.
+func (v machineView) heldBy() string {
+	var kinds []string
+	for _, h := range v.Holds {
+		if !slices.Contains(kinds, string(h.Kind)) {
+			kinds = append(kinds, string(h.Kind))
+		}
+	}
+	return strings.Join(kinds, ",")
+}
+
+func holdText(h api.Hold) string {
+	text := fmt.Sprintf("%s %s of %s since %s", h.Kind, h.ID, ask.Person(h.Holder), cli.Stamp(&h.Since))
+	if h.Holder.Subject == "" { // a drift is nobody's
+		text = fmt.Sprintf("%s %s since %s", h.Kind, h.ID, cli.Stamp(&h.Since))
+	}
+	if h.Reason != "" {
+		text += ": " + h.Reason
+	}
+	return text
+}
+
+func observedText(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return cli.Stamp(at) + ", " + cli.Ago(at) + " ago"
+}
+
+// stagedText says what the next reboot brings.
+func stagedText(v machineView) string {
+	switch {
+	case v.Staged == nil:
+		return ""
+	case *v.Staged:
+		return "yes: persistent is not active, and the next reboot would bring " + v.Persistent
+	}
+	return "no"
 }

@@ -22,7 +22,8 @@ func oneMachine() api.Machine {
 		Labels: api.Labels{"rack": "a", "arm": "no"}, Pinned: true, PinnedAt: &clitest.StubNow, Identity: api.MachineIdentity{NodeID: "n1", ClusterID: "c1", Smbios: "s1"},
 		Serial: 3, Applied: &api.Digests{Active: clitest.DigestOne, Persistent: clitest.DigestOne},
 		Observed: &api.Observed{At: time.Now().Add(-90 * time.Minute), Version: "v1.13.6", Stage: "running", Type: "worker", Active: clitest.DigestOne, Persistent: clitest.DigestTwo},
-		Holds:    []api.Hold{{Kind: api.UnresolvedAttempt, ID: clitest.AttemptA, Holder: api.Person{Issuer: clitest.StubIssuer, Subject: "otto"}, Since: clitest.StubNow, Scope: api.HoldScopeMachine}},
+		Holds:    []api.Hold{{Kind: api.HoldKindUnresolvedAttempt, ID: clitest.AttemptA, Holder: api.Person{Issuer: clitest.StubIssuer, Subject: "otto"}, Since: clitest.StubNow, Scope: api.HoldScopeMachine, Reason: "no answer came"}},
+		Staged:   new(true),
 	}
 }
 
@@ -59,7 +60,10 @@ func TestJSONOfAMachineKeepsItsNames(t *testing.T) {
 		}
 	}
 	shown := runProgram(t, "machines", "show", "worker-1")
-	for _, want := range []string{"pinned                     2026-11-30", "arm=no,rack=a", "unresolved-attempt " + clitest.AttemptA + " of otto of https://people.example since 2026-11-30"} {
+	for _, want := range []string{
+		"pinned                     2026-11-30", "arm=no,rack=a", "unresolved-attempt " + clitest.AttemptA + " of otto of https://people.example since 2026-11-30 08:00:00 UTC: no answer came",
+		"UTC, 90m ago", "yes: persistent is not active, and the next reboot would bring " + clitest.DigestTwo,
+	} {
 		if !strings.Contains(shown.Out, want) {
 			t.Errorf("no %q in\n%s", want, shown.Out)
 		}
@@ -74,6 +78,10 @@ func TestActsOnMachinesAskForWhatTheirFlagsSay(t *testing.T) {
 	}
 	identity := oneMachine().Identity
 	s.On("POST /machines", clitest.Gives(http.StatusCreated, api.AddedMachines{Names: []string{"m"}}))
+	otto := api.Person{Issuer: clitest.StubIssuer, Subject: "otto"}
+	s.On("POST /machines/{id}/freezes", clitest.Gives(http.StatusCreated, api.Freeze{Machine: "m", By: otto, Since: clitest.StubNow, Reason: "the disk"}))
+	s.On("POST /machines/{id}/unfreezings", clitest.Gives(http.StatusCreated, api.Freeze{Machine: "m", By: otto, Since: time.Now().Add(-3 * time.Hour), Lifted: &api.Lifting{}}))
+	s.On("POST /machines/{id}/retirements", clitest.Gives(http.StatusCreated, oneMachine()))
 	s.On("PATCH /machines/{id}", clitest.Gives(http.StatusOK, oneMachine()))
 	s.On("POST /machines/{id}/pins", clitest.Gives(http.StatusCreated, api.Pin{Machine: "m", Identity: identity}))
 	s.On("POST /machines/{id}/observations", clitest.Gives(http.StatusCreated, api.Observation{Machine: "m", Identity: identity, Version: "v1", Type: "worker", Stage: "running", Active: "a", Persistent: "p"}))
@@ -94,6 +102,21 @@ func TestActsOnMachinesAskForWhatTheirFlagsSay(t *testing.T) {
 			"2 machines added (decision " + clitest.StubDecision + ")\n",
 		},
 		{[]string{"update", "m", "--address", "10.0.0.1"}, "PATCH /machines/m", `{"addresses":["10.0.0.1"],"labels":{},"port":50000}`, "machine m updated (decision " + clitest.StubDecision + ")\n"},
+		{
+			[]string{"freeze", "m", "--reason", "the disk"},
+			"POST /machines/m/freezes", `{"reason":"the disk"}`,
+			"machine m is frozen (decision " + clitest.StubDecision + ")\nan approver lifts it: bronzeward machines unfreeze m --reason TEXT\n",
+		},
+		{
+			[]string{"unfreeze", "m", "--reason", "it is fine"},
+			"POST /machines/m/unfreezings", `{"reason":"it is fine"}`,
+			"machine m takes changes again; otto had frozen it 3h ago (decision " + clitest.StubDecision + ")\n",
+		},
+		{
+			[]string{"retire", "m", "--reason", "gone"},
+			"POST /machines/m/retirements", `{"reason":"gone"}`,
+			"machine worker-1 is retired for good; another one may have its addresses (decision " + clitest.StubDecision + ")\n",
+		},
 		{[]string{"pin", "m", "--replace"}, "POST /machines/m/pins", `{"replace":true}`, "machine m pinned to node id n1 of cluster c1\n"},
 		// A name reaches no other path.
 		{[]string{"observe", "m/../n"}, "POST /machines/m%2F..%2Fn/observations", `{}`, "m/../n: Talos v1, worker, stage running, node id n1\n  active      a\n  persistent  p\n"},
@@ -117,4 +140,52 @@ func TestTheTimelineOfAMachineIsShown(t *testing.T) {
 		t.Errorf("code %d", got.Code)
 	}
 	clitest.Golden(t, "machines-timeline", got)
+}
+
+func TestFreezesAreShownWithTheirEnd(t *testing.T) {
+	s := clitest.NewStub(t)
+	olga, anna := api.Person{Issuer: clitest.StubIssuer, Subject: "olga"}, api.Person{Issuer: clitest.StubIssuer, Subject: "anna"}
+	s.On("GET /machines/{id}/freezes", clitest.Gives(http.StatusOK, api.FreezeList{Items: []api.Freeze{
+		{Machine: "worker-1", By: olga, Since: clitest.StubNow, Reason: "again"},
+		{Machine: "worker-1", By: olga, Since: clitest.StubNow, Reason: "the disk", Lifted: &api.Lifting{By: anna, At: clitest.StubNow, Reason: "it is fine"}},
+	}}), clitest.Gives(http.StatusOK, api.FreezeList{Items: []api.Freeze{}}))
+	clitest.Golden(t, "machines-freezes", runProgram(t, "machines", "freezes", "worker-1"))
+	if got := runProgram(t, "machines", "freezes", "worker-1"); !strings.Contains(got.ErrOut, "this machine was never frozen") {
+		t.Errorf("none are %q", got.ErrOut)
+	}
+}
+
+func TestRetiredMachinesAreListedWhenAskedFor(t *testing.T) {
+	s := clitest.NewStub(t)
+	s.On("GET /machines", clitest.Gives(http.StatusOK, api.MachineList{Items: []api.Machine{}}))
+	for flag, want := range map[string]string{"": "limit=500", "--all": "all=true&limit=500"} {
+		args := []string{"machines", "list"}
+		if flag != "" {
+			args = append(args, flag)
+		}
+		runProgram(t, args...)
+		seen := s.Requests()
+		if got := seen[len(seen)-1].Query; got != want {
+			t.Errorf("%q asks for %q, want %q", flag, got, want)
+		}
+	}
+}
+
+func TestClustersSayWhatUsesUpTheirLimit(t *testing.T) {
+	s := clitest.NewStub(t)
+	hold := oneMachine().Holds[0]
+	hold.Scope = api.HoldScopeCluster
+	s.On("GET /clusters", clitest.Gives(http.StatusOK, api.ClusterList{Items: []api.Cluster{
+		{Name: "lab", RolloutLimit: 1, Machines: 7, Holds: []api.Hold{hold}}, {Name: "other", RolloutLimit: 3, Holds: []api.Hold{}},
+	}}))
+	s.On("PATCH /clusters/{id}", clitest.Gives(http.StatusOK, api.Cluster{Name: "lab", RolloutLimit: 2, Holds: []api.Hold{}}))
+	clitest.Golden(t, "clusters-list", runProgram(t, "clusters", "list"))
+	got := runProgram(t, "clusters", "set-limit", "lab", "2")
+	seen := s.Requests()
+	if last := seen[len(seen)-1]; got.Out != "cluster lab: up to 2 machines at a time (decision "+clitest.StubDecision+")\n" || last.Body != `{"rollout_limit":2}` || last.Path != "/clusters/lab" {
+		t.Errorf("%q, asked %s %s", got.Out, last.Path, last.Body)
+	}
+	if got := runProgram(t, "clusters", "set-limit", "lab", "0"); got.Code != cli.ExitUsage || len(s.Requests()) != len(seen) {
+		t.Errorf("a limit of none: code %d", got.Code)
+	}
 }

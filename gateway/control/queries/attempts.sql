@@ -4,10 +4,13 @@ select a.id, a.entry_id, a.machine_id, m.name, a.cluster, a.state,
     a.node_id, a.talos_cluster_id, a.smbios,
     a.opened_at, a.send_by, a.lease_until, a.transport_deadline, control.settle_after(a),
     a.unresolved_at, a.closed_at, a.closed_by, a.read_active, a.read_persistent, a.landed, a.reason,
-    coalesce(a.change_id, '00000000-0000-0000-0000-000000000000'), coalesce(a.credential_version, 0)
+    coalesce(a.change_id, '00000000-0000-0000-0000-000000000000'), coalesce(a.credential_version, 0),
+    l.seen_at
 from control.attempts a
 join control.machines m on m.id = a.machine_id
-where (not $1::boolean or a.state in ('open', 'unresolved'))
+left join control.late_landings l on l.attempt_id = a.id
+where (not $1::boolean or a.state in ('open', 'unresolved')
+        and not exists (select from control.retirements r where r.machine_id = a.machine_id))
     and ($2::uuid = '00000000-0000-0000-0000-000000000000' or a.machine_id = $2)
     and ($3::uuid = '00000000-0000-0000-0000-000000000000'
         or (a.opened_at, a.id) < (select b.opened_at, b.id from control.attempts b where b.id = $3))

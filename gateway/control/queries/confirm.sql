@@ -1,2 +1,2 @@
-select a.version, i.epoch, coalesce(l.revision, ''), l.counter, clock_timestamp()
-from control.authority a, control.installation i, control.live_bundle l
+select a.version, i.epoch, coalesce(l.revision, ''), l.counter, clock_timestamp(), control.recovery_state(), r.message, r.since
+from control.authority a, control.installation i, control.live_bundle l, control.recovery r

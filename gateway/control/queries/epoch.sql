@@ -1,1 +1,1 @@
-select id, epoch from control.installation
+select i.id, i.epoch, control.recovery_state(), r.message from control.installation i, control.recovery r

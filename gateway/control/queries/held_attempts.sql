@@ -1,13 +1,16 @@
--- $2 asks for the whole cluster.
+-- $2 asks for the whole cluster, in which retired machines use up nothing.
 select a.id, a.entry_id, a.machine_id, m.name, a.cluster, a.state,
     a.instance, a.generation, a.epoch, a.issuer, a.subject,
     a.request_key, a.mode, a.digest, a.base_active, a.base_persistent,
     a.node_id, a.talos_cluster_id, a.smbios,
     a.opened_at, a.send_by, a.lease_until, a.transport_deadline, control.settle_after(a),
     a.unresolved_at, a.closed_at, a.closed_by, a.read_active, a.read_persistent, a.landed, a.reason,
-    coalesce(a.change_id, '00000000-0000-0000-0000-000000000000'), coalesce(a.credential_version, 0)
+    coalesce(a.change_id, '00000000-0000-0000-0000-000000000000'), coalesce(a.credential_version, 0),
+    l.seen_at
 from control.attempts a
 join control.machines m on m.id = a.machine_id
+left join control.late_landings l on l.attempt_id = a.id
 where a.state in ('open', 'unresolved')
-    and (a.machine_id = $1 or $2 and a.cluster = (select x.cluster from control.machines x where x.id = $1))
+    and (a.machine_id = $1 or $2 and a.cluster = (select x.cluster from control.machines x where x.id = $1)
+        and not exists (select from control.retirements r where r.machine_id = a.machine_id))
 order by a.opened_at, a.id

@@ -19,6 +19,21 @@ from (
     union all
     select x.opened_at, 'attempt', x.id, x.issuer, x.subject, x.reason, x.state
     from control.attempts x where x.machine_id = $1
+    union all
+    select t.at, 'drift', t.drift_id, '', '', format('runs %s, on its disk %s', t.found_active, t.found_persistent), t.state
+    from control.drift_steps t join control.drifts d on d.id = t.drift_id where d.machine_id = $1
+    union all
+    select l.seen_at, 'late-landing', l.attempt_id, '', '', l.active, x.state
+    from control.late_landings l join control.attempts x on x.id = l.attempt_id where l.machine_id = $1
+    union all
+    select f.frozen_at, 'freeze', f.id, f.issuer, f.subject, f.reason, ''
+    from control.freezes f where f.machine_id = $1
+    union all
+    select f.lifted_at, 'unfreeze', f.id, f.lifted_issuer, f.lifted_subject, f.lifted_reason, ''
+    from control.freezes f where f.machine_id = $1 and f.lifted_at is not null
+    union all
+    select r.retired_at, 'retirement', r.machine_id, r.issuer, r.subject, r.reason, ''
+    from control.retirements r where r.machine_id = $1
 ) items
 where ($2::timestamptz is null or (at, id) < ($2, $3::uuid))
 order by at desc, id desc

@@ -187,6 +187,30 @@ func (e DecisionKind) Valid() bool {
 	}
 }
 
+// Defines values for DriftState.
+const (
+	DriftStateAdopted  DriftState = "adopted"
+	DriftStateOpen     DriftState = "open"
+	DriftStateReturned DriftState = "returned"
+	DriftStateReverted DriftState = "reverted"
+)
+
+// Valid indicates whether the value is a known member of the DriftState enum.
+func (e DriftState) Valid() bool {
+	switch e {
+	case DriftStateAdopted:
+		return true
+	case DriftStateOpen:
+		return true
+	case DriftStateReturned:
+		return true
+	case DriftStateReverted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HealthStatus.
 const (
 	Ok HealthStatus = "ok"
@@ -204,25 +228,28 @@ func (e HealthStatus) Valid() bool {
 
 // Defines values for HoldKind.
 const (
-	Drift             HoldKind = "drift"
-	Freeze            HoldKind = "freeze"
-	OpenAttempt       HoldKind = "open-attempt"
-	Recovery          HoldKind = "recovery"
-	UnresolvedAttempt HoldKind = "unresolved-attempt"
+	HoldKindDrift             HoldKind = "drift"
+	HoldKindFreeze            HoldKind = "freeze"
+	HoldKindOpenAttempt       HoldKind = "open-attempt"
+	HoldKindRecovery          HoldKind = "recovery"
+	HoldKindRetired           HoldKind = "retired"
+	HoldKindUnresolvedAttempt HoldKind = "unresolved-attempt"
 )
 
 // Valid indicates whether the value is a known member of the HoldKind enum.
 func (e HoldKind) Valid() bool {
 	switch e {
-	case Drift:
+	case HoldKindDrift:
 		return true
-	case Freeze:
+	case HoldKindFreeze:
 		return true
-	case OpenAttempt:
+	case HoldKindOpenAttempt:
 		return true
-	case Recovery:
+	case HoldKindRecovery:
 		return true
-	case UnresolvedAttempt:
+	case HoldKindRetired:
+		return true
+	case HoldKindUnresolvedAttempt:
 		return true
 	default:
 		return false
@@ -334,13 +361,42 @@ func (e ProblemType) Valid() bool {
 	}
 }
 
+// Defines values for RecoveryState.
+const (
+	Entered      RecoveryState = "entered"
+	None         RecoveryState = "none"
+	OlderOpenbao RecoveryState = "older-openbao"
+	RolledBack   RecoveryState = "rolled-back"
+)
+
+// Valid indicates whether the value is a known member of the RecoveryState enum.
+func (e RecoveryState) Valid() bool {
+	switch e {
+	case Entered:
+		return true
+	case None:
+		return true
+	case OlderOpenbao:
+		return true
+	case RolledBack:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineItemKind.
 const (
 	TimelineItemKindApproval           TimelineItemKind = "approval"
 	TimelineItemKindApprovalRevocation TimelineItemKind = "approval-revocation"
 	TimelineItemKindAttempt            TimelineItemKind = "attempt"
 	TimelineItemKindChange             TimelineItemKind = "change"
+	TimelineItemKindDrift              TimelineItemKind = "drift"
+	TimelineItemKindFreeze             TimelineItemKind = "freeze"
+	TimelineItemKindLateLanding        TimelineItemKind = "late-landing"
 	TimelineItemKindObservation        TimelineItemKind = "observation"
+	TimelineItemKindRetirement         TimelineItemKind = "retirement"
+	TimelineItemKindUnfreeze           TimelineItemKind = "unfreeze"
 )
 
 // Valid indicates whether the value is a known member of the TimelineItemKind enum.
@@ -354,7 +410,17 @@ func (e TimelineItemKind) Valid() bool {
 		return true
 	case TimelineItemKindChange:
 		return true
+	case TimelineItemKindDrift:
+		return true
+	case TimelineItemKindFreeze:
+		return true
+	case TimelineItemKindLateLanding:
+		return true
 	case TimelineItemKindObservation:
+		return true
+	case TimelineItemKindRetirement:
+		return true
+	case TimelineItemKindUnfreeze:
 		return true
 	default:
 		return false
@@ -505,11 +571,14 @@ type Attempt struct {
 	Instance string `json:"instance"`
 
 	// Landed Null while nobody can say.
-	Landed    *bool     `json:"landed"`
-	Machine   string    `json:"machine"`
-	MachineID UUID      `json:"machine_id"`
-	Mode      string    `json:"mode"`
-	OpenedAt  time.Time `json:"opened_at"`
+	Landed *bool `json:"landed"`
+
+	// LateAt When the machine was seen to hold its configuration after somebody had accounted for it; null when it never was.
+	LateAt    *time.Time `json:"late_at"`
+	Machine   string     `json:"machine"`
+	MachineID UUID       `json:"machine_id"`
+	Mode      string     `json:"mode"`
+	OpenedAt  time.Time  `json:"opened_at"`
 
 	// Read What was read back; empty before that.
 	Read   Digests `json:"read"`
@@ -595,8 +664,13 @@ type Change struct {
 	// Discards What is staged on the machine now and would be lost.
 	Discards *[]ConfigChange `json:"discards,omitempty"`
 
+	// DriftID The drift that it settles.
+	DriftID DriftIDIfAny `json:"drift_id"`
+
 	// ID Id of a change.
-	ID        ChangeID   `json:"id"`
+	ID ChangeID `json:"id"`
+
+	// Kind apply; revert, back to what was applied before a drift; adopt, which takes what a drift left as applied and sends nothing.
 	Kind      ChangeKind `json:"kind"`
 	Machine   string     `json:"machine"`
 	MachineID UUID       `json:"machine_id"`
@@ -622,7 +696,7 @@ type Change struct {
 	// Size Length of the configuration in bytes.
 	Size int64 `json:"size"`
 
-	// State waiting and approved are live; spent by an attempt, and approved again only when that was rejected or not sent; superseded,
+	// State waiting and approved are live; spent by an attempt or an adoption, and approved again only when that was rejected or not sent; superseded,
 	// because the machine moved; cancelled, rejected, expired; revoked, because its requester was. The last five are final.
 	State ChangeState `json:"state"`
 
@@ -631,9 +705,12 @@ type Change struct {
 
 	// Warnings What rules say besides.
 	Warnings *[]Finding `json:"warnings,omitempty"`
+
+	// Why What its requester said; empty when nothing.
+	Why string `json:"why"`
 }
 
-// ChangeKind defines model for Change.Kind.
+// ChangeKind apply; revert, back to what was applied before a drift; adopt, which takes what a drift left as applied and sends nothing.
 type ChangeKind string
 
 // ChangeDiff defines model for ChangeDiff.
@@ -664,7 +741,7 @@ type ChangeList struct {
 	Next Next `json:"next"`
 }
 
-// ChangeState waiting and approved are live; spent by an attempt, and approved again only when that was rejected or not sent; superseded,
+// ChangeState waiting and approved are live; spent by an attempt or an adoption, and approved again only when that was rejected or not sent; superseded,
 // because the machine moved; cancelled, rejected, expired; revoked, because its requester was. The last five are final.
 type ChangeState string
 
@@ -698,6 +775,30 @@ type CheckpointList struct {
 
 	// Next `cursor` of the next page; empty on the last one.
 	Next Next `json:"next"`
+}
+
+// Cluster A set of machines with one rollout limit.
+type Cluster struct {
+	// Holds The attempts that use up its rollout limit now.
+	Holds []Hold `json:"holds"`
+
+	// Machines How many of its machines are in service.
+	Machines int    `json:"machines"`
+	Name     string `json:"name"`
+
+	// RolloutLimit How many machines may have an attempt that may still land at the same time.
+	RolloutLimit RolloutLimit `json:"rollout_limit"`
+}
+
+// ClusterList defines model for ClusterList.
+type ClusterList struct {
+	Items []Cluster `json:"items"`
+}
+
+// ClusterUpdate defines model for ClusterUpdate.
+type ClusterUpdate struct {
+	// RolloutLimit How many machines may have an attempt that may still land at the same time.
+	RolloutLimit RolloutLimit `json:"rollout_limit"`
 }
 
 // Code Code of a reason, such as BW-MODE-002.
@@ -850,10 +951,144 @@ type Digests struct {
 	Persistent string `json:"persistent"`
 }
 
+// Drift A machine's configuration is not the last one known as applied, and no attempt explains it.
+type Drift struct {
+	// Applied What was last known as applied.
+	Applied Digests `json:"applied"`
+
+	// ChangeID The change that adopted or reverted it.
+	ChangeID ChangeIDIfAny `json:"change_id"`
+
+	// Changes What changed, from what was applied.
+	Changes  []ConfigChange `json:"changes"`
+	ClosedAt *time.Time     `json:"closed_at"`
+
+	// ClosedDecisionID The entry that closed it.
+	ClosedDecisionID UUIDIfAny `json:"closed_decision_id"`
+	Cluster          string    `json:"cluster"`
+
+	// Compared False when no copy of what was applied could be compared with, so that no change is listed.
+	Compared bool `json:"compared"`
+
+	// DecisionID The entry that opened it.
+	DecisionID UUID `json:"decision_id"`
+
+	// Found What is there instead, as last seen while it was open.
+	Found Digests `json:"found"`
+
+	// ID Id of a drift.
+	ID        DriftID `json:"id"`
+	Machine   string  `json:"machine"`
+	MachineID UUID    `json:"machine_id"`
+
+	// Since When it was found.
+	Since time.Time `json:"since"`
+
+	// Staged True when another configuration was found on the disk than the one that ran.
+	Staged bool `json:"staged"`
+
+	// State open holds the machine; adopted, by a change that took what was found as applied; reverted, by a change that brought back what
+	// was applied; returned, because the machine ran what was applied again. The last three are final.
+	State DriftState `json:"state"`
+
+	// Versions Time of creation and version of the two resources, before and as found; empty where they were never seen.
+	Versions DriftVersions `json:"versions"`
+}
+
+// DriftVersions Time of creation and version of the two resources, before and as found; empty where they were never seen.
+type DriftVersions struct {
+	// Before What a machine runs, and what it has on its disk.
+	Before Digests `json:"before"`
+
+	// Found What a machine runs, and what it has on its disk.
+	Found Digests `json:"found"`
+}
+
+// DriftID Id of a drift.
+type DriftID = string
+
+// DriftIDIfAny Id of a drift; empty when there is none.
+type DriftIDIfAny = string
+
+// DriftList defines model for DriftList.
+type DriftList struct {
+	Items []Drift `json:"items"`
+
+	// Next `cursor` of the next page; empty on the last one.
+	Next Next `json:"next"`
+}
+
+// DriftState open holds the machine; adopted, by a change that took what was found as applied; reverted, by a change that brought back what
+// was applied; returned, because the machine ran what was applied again. The last three are final.
+type DriftState string
+
+// EnteredRecovery defines model for EnteredRecovery.
+type EnteredRecovery struct {
+	// ApprovalsVoided Approvals of unspent changes that do not count any more.
+	ApprovalsVoided int64 `json:"approvals_voided"`
+
+	// By Somebody, across certificates and tokens. Both together are the person.
+	By Person `json:"by"`
+
+	// Cause `rolled-back`, the database is older than OpenBao remembers, or another; `older-openbao`, OpenBao is older than the database remembers; `entered`, a recovery is under way.
+	Cause RecoveryState `json:"cause"`
+
+	// ChangesEnded Live changes that ended.
+	ChangesEnded int64 `json:"changes_ended"`
+	DecisionID   UUID  `json:"decision_id"`
+
+	// EndedAt When it ended; null while it is under way.
+	EndedAt *time.Time `json:"ended_at"`
+
+	// EnteredAt When.
+	EnteredAt time.Time `json:"entered_at"`
+
+	// LostFrom From when on.
+	LostFrom *time.Time `json:"lost_from"`
+
+	// LostRevocations How many revoked people are lost.
+	LostRevocations int64 `json:"lost_revocations"`
+
+	// LostRows How many signed entries and outcomes are lost, at most.
+	LostRows int64 `json:"lost_rows"`
+
+	// LostUntil Until when.
+	LostUntil *time.Time `json:"lost_until"`
+	OldEpoch  UUID       `json:"old_epoch"`
+
+	// OldRoot Its root in hexadecimal digits; empty when there was none.
+	OldRoot string `json:"old_root"`
+
+	// OldSize Size of the last head of the old tree that OpenBao remembers.
+	OldSize int64 `json:"old_size"`
+
+	// Reason Why.
+	Reason string `json:"reason"`
+}
+
 // Finding What a rule says.
 type Finding struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+}
+
+// Freeze A hold that a person set.
+type Freeze struct {
+	// By Somebody, across certificates and tokens. Both together are the person.
+	By         Person `json:"by"`
+	DecisionID UUID   `json:"decision_id"`
+	ID         UUID   `json:"id"`
+
+	// Lifted How it ended; null while it stands.
+	Lifted  *Lifting  `json:"lifted"`
+	Machine string    `json:"machine"`
+	Reason  string    `json:"reason"`
+	Since   time.Time `json:"since"`
+}
+
+// FreezeList defines model for FreezeList.
+type FreezeList struct {
+	Items []Freeze `json:"items"`
 }
 
 // Health defines model for Health.
@@ -864,12 +1099,27 @@ type Health struct {
 // HealthStatus defines model for Health.Status.
 type HealthStatus string
 
+// HeldMachine defines model for HeldMachine.
+type HeldMachine struct {
+	Cluster string `json:"cluster"`
+
+	// Matches What was observed is the machine it is pinned to.
+	Matches bool   `json:"matches"`
+	Name    string `json:"name"`
+
+	// ObservedAt When it was last observed since the recovery was entered.
+	ObservedAt *time.Time `json:"observed_at"`
+}
+
 // Hold Why a machine is closed.
 type Hold struct {
 	// Holder Somebody, across certificates and tokens. Both together are the person.
-	Holder Person    `json:"holder"`
-	ID     string    `json:"id"`
-	Kind   HoldKind  `json:"kind"`
+	Holder Person   `json:"holder"`
+	ID     string   `json:"id"`
+	Kind   HoldKind `json:"kind"`
+
+	// Reason Why; a person's words of a freeze.
+	Reason string    `json:"reason"`
 	Scope  HoldScope `json:"scope"`
 	Since  time.Time `json:"since"`
 }
@@ -944,6 +1194,16 @@ type LastOutcome struct {
 // LeafHash defines model for LeafHash.
 type LeafHash = string
 
+// Lifting defines model for Lifting.
+type Lifting struct {
+	At time.Time `json:"at"`
+
+	// By Somebody, across certificates and tokens. Both together are the person.
+	By         Person `json:"by"`
+	DecisionID UUID   `json:"decision_id"`
+	Reason     string `json:"reason"`
+}
+
 // Login defines model for Login.
 type Login struct {
 	Issuers []LoginIssuer `json:"issuers"`
@@ -977,7 +1237,10 @@ type Machine struct {
 	Identity MachineIdentity `json:"identity"`
 	Labels   Labels          `json:"labels"`
 	Name     string          `json:"name"`
-	Observed *Observed       `json:"observed"`
+
+	// NextReboot What the next reboot would bring, as last seen by the watch; null while its disk holds what it runs, and in lists.
+	NextReboot *Staged   `json:"next_reboot"`
+	Observed   *Observed `json:"observed"`
 
 	// Pinned Whether an identity is fixed to it. Only pinned machines are applied to.
 	Pinned bool `json:"pinned"`
@@ -986,11 +1249,17 @@ type Machine struct {
 	PinnedAt *time.Time `json:"pinned_at"`
 	Port     int        `json:"port"`
 
+	// Retired Who said that it never comes back; null while it is in service.
+	Retired *Retirement `json:"retired"`
+
 	// Role The role it is expected to have.
 	Role MachineRole `json:"role"`
 
-	// Serial Moves when an attempt opens or closes and when addresses or identity change.
+	// Serial Moves when an attempt or a drift opens or closes and when addresses or identity change.
 	Serial int64 `json:"serial"`
+
+	// Staged Whether another configuration than the active one was on its disk when it was last observed: the next reboot would bring that. Null while it was never observed, or the two cannot be compared.
+	Staged *bool `json:"staged"`
 }
 
 // MachineIdentity What tells one node from another; empty where it is not known.
@@ -1082,6 +1351,12 @@ type NewChange struct {
 // NewChangeMode defines model for NewChange.Mode.
 type NewChangeMode string
 
+// NewFreeze defines model for NewFreeze.
+type NewFreeze struct {
+	// Reason Why; it goes into the book.
+	Reason Sentence `json:"reason"`
+}
+
 // NewIdentityRevocation defines model for NewIdentityRevocation.
 type NewIdentityRevocation struct {
 	// Issuer An issuer or a subject.
@@ -1120,6 +1395,21 @@ type NewMachines struct {
 type NewPin struct {
 	// Replace True to replace an identity it is pinned to already.
 	Replace bool `json:"replace"`
+}
+
+// NewRecoveryEnding defines model for NewRecoveryEnding.
+type NewRecoveryEnding struct {
+	// Reason Why; it goes into the book.
+	Reason *Sentence `json:"reason,omitempty"`
+
+	// RevocationsSettled Says that lost revocations need not be made again; it needs a reason.
+	RevocationsSettled *bool `json:"revocations_settled,omitempty"`
+}
+
+// NewRetirement defines model for NewRetirement.
+type NewRetirement struct {
+	// Reason Why; it goes into the book.
+	Reason Sentence `json:"reason"`
 }
 
 // Next `cursor` of the next page; empty on the last one.
@@ -1244,11 +1534,79 @@ type Reason struct {
 	Reason Sentence `json:"reason"`
 }
 
+// RecoveryItem defines model for RecoveryItem.
+type RecoveryItem struct {
+	// Do What to do; empty when there is nothing.
+	Do string `json:"do"`
+
+	// Name One word.
+	Name string `json:"name"`
+
+	// Open It keeps the recovery from ending.
+	Open bool `json:"open"`
+
+	// Text How it stands.
+	Text string `json:"text"`
+}
+
+// RecoveryState `rolled-back`, the database is older than OpenBao remembers, or another; `older-openbao`, OpenBao is older than the database remembers; `entered`, a recovery is under way.
+type RecoveryState string
+
+// RecoveryStatus defines model for RecoveryStatus.
+type RecoveryStatus struct {
+	// Entered The recovery that the epoch began with; null when it began with the installation.
+	Entered *EnteredRecovery `json:"entered"`
+	Epoch   UUID             `json:"epoch"`
+
+	// HeldMachines Machines that are not released.
+	HeldMachines []HeldMachine `json:"held_machines"`
+
+	// Items What is to be done and known.
+	Items []RecoveryItem `json:"items"`
+
+	// Message What was found; empty otherwise.
+	Message string `json:"message"`
+
+	// Since When it was found.
+	Since *time.Time `json:"since"`
+
+	// State `rolled-back`, the database is older than OpenBao remembers, or another; `older-openbao`, OpenBao is older than the database remembers; `entered`, a recovery is under way.
+	State RecoveryState `json:"state"`
+}
+
+// Retirement defines model for Retirement.
+type Retirement struct {
+	At time.Time `json:"at"`
+
+	// By Somebody, across certificates and tokens. Both together are the person.
+	By         Person `json:"by"`
+	DecisionID UUID   `json:"decision_id"`
+	Reason     string `json:"reason"`
+}
+
+// RolloutLimit How many machines may have an attempt that may still land at the same time.
+type RolloutLimit = int
+
 // Sentence Why; it goes into the book.
 type Sentence = string
 
 // SomeDigest A digest with its scheme and key version, `hmac-sha256:k1:…`.
 type SomeDigest = string
+
+// Staged On the disk of a machine is another configuration than the one it runs.
+type Staged struct {
+	// Active Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
+	Active Digest `json:"active"`
+
+	// At When that was seen.
+	At time.Time `json:"at"`
+
+	// Changes What the next reboot would change.
+	Changes []ConfigChange `json:"changes"`
+
+	// Persistent Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
+	Persistent Digest `json:"persistent"`
+}
 
 // TimelineItem One thing that happened to a machine.
 type TimelineItem struct {
@@ -1261,7 +1619,7 @@ type TimelineItem struct {
 	// Person Somebody, across certificates and tokens. Both together are the person.
 	Person Person `json:"person"`
 
-	// State The state a change or attempt came to; empty for others.
+	// State The state a change, attempt or drift came to; empty for others.
 	State string `json:"state"`
 	Text  string `json:"text"`
 }
@@ -1313,11 +1671,17 @@ type AttemptInPath = string
 // ChangeInPath defines model for ChangeInPath.
 type ChangeInPath = string
 
+// ClusterInPath defines model for ClusterInPath.
+type ClusterInPath = string
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
 // DecisionInPath defines model for DecisionInPath.
 type DecisionInPath = string
+
+// DriftInPath defines model for DriftInPath.
+type DriftInPath = string
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
@@ -1346,11 +1710,20 @@ type Limited = Problem
 // OneAttempt One sending of a real apply to a machine.
 type OneAttempt = Attempt
 
+// OneFreeze A hold that a person set.
+type OneFreeze = Freeze
+
 // OneMachine One Talos node as the house knows it.
 type OneMachine = Machine
 
+// OneRecovery defines model for OneRecovery.
+type OneRecovery = RecoveryStatus
+
 // Refused RFC 9457. `type` is `about:blank` throughout, so `title` is the status in words; `code` says which problem it is.
 type Refused = Problem
+
+// RetiredMachine One Talos node as the house knows it.
+type RetiredMachine = Machine
 
 // SameChange A proposed act on one machine. All but its state is immutable.
 type SameChange = Change
@@ -1431,6 +1804,12 @@ type GetChangeParams struct {
 
 	// Prefer `wait=SECONDS`, at most 60 (RFC 7240): how long to wait for something else than If-None-Match names.
 	Prefer *Prefer `json:"Prefer,omitempty"`
+}
+
+// AdoptChangeParams defines parameters for AdoptChange.
+type AdoptChangeParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ApplyChangeParams defines parameters for ApplyChange.
@@ -1562,6 +1941,33 @@ type ComputeDigestParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListDriftsParams defines parameters for ListDrifts.
+type ListDriftsParams struct {
+	// State Only drifts in this state; repeat for several.
+	State *[]DriftState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Machine Only drifts of this machine, by name or id.
+	Machine *Word `form:"machine,omitempty" json:"machine,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// AdoptDriftParams defines parameters for AdoptDrift.
+type AdoptDriftParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// RevertDriftParams defines parameters for RevertDrift.
+type RevertDriftParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListIdentityRevocationsParams defines parameters for ListIdentityRevocations.
 type ListIdentityRevocationsParams struct {
 	// Limit How many items a page has at most.
@@ -1582,6 +1988,9 @@ type ListMachinesParams struct {
 	// Cluster Only machines of this cluster.
 	Cluster *Word `form:"cluster,omitempty" json:"cluster,omitempty"`
 
+	// All Also machines that are retired.
+	All *bool `form:"all,omitempty" json:"all,omitempty"`
+
 	// Limit How many items a page has at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -1591,6 +2000,12 @@ type ListMachinesParams struct {
 
 // AddMachinesParams defines parameters for AddMachines.
 type AddMachinesParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// FreezeMachineParams defines parameters for FreezeMachine.
+type FreezeMachineParams struct {
 	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1607,6 +2022,18 @@ type PinMachineParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ReleaseMachineParams defines parameters for ReleaseMachine.
+type ReleaseMachineParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// RetireMachineParams defines parameters for RetireMachine.
+type RetireMachineParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTimelineParams defines parameters for ListTimeline.
 type ListTimelineParams struct {
 	// Limit How many items a page has at most.
@@ -1616,6 +2043,12 @@ type ListTimelineParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// UnfreezeMachineParams defines parameters for UnfreezeMachine.
+type UnfreezeMachineParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListNoticesParams defines parameters for ListNotices.
 type ListNoticesParams struct {
 	// Dead Only those that are given up.
@@ -1623,6 +2056,18 @@ type ListNoticesParams struct {
 
 	// Limit How many items a page has at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// EnterRecoveryParams defines parameters for EnterRecovery.
+type EnterRecoveryParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ExitRecoveryParams defines parameters for ExitRecovery.
+type ExitRecoveryParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // RevokeApprovalJSONRequestBody defines body for RevokeApproval for application/json ContentType.
@@ -1637,6 +2082,9 @@ type IssueCertificateJSONRequestBody = NewCertificate
 // SubmitChangeJSONRequestBody defines body for SubmitChange for application/json ContentType.
 type SubmitChangeJSONRequestBody = NewChange
 
+// AdoptChangeJSONRequestBody defines body for AdoptChange for application/json ContentType.
+type AdoptChangeJSONRequestBody = Nothing
+
 // ApplyChangeJSONRequestBody defines body for ApplyChange for application/json ContentType.
 type ApplyChangeJSONRequestBody = Nothing
 
@@ -1649,8 +2097,17 @@ type CancelChangeJSONRequestBody = Reason
 // RejectChangeJSONRequestBody defines body for RejectChange for application/json ContentType.
 type RejectChangeJSONRequestBody = Reason
 
+// UpdateClusterJSONRequestBody defines body for UpdateCluster for application/json ContentType.
+type UpdateClusterJSONRequestBody = ClusterUpdate
+
 // AddDigestKeyJSONRequestBody defines body for AddDigestKey for application/json ContentType.
 type AddDigestKeyJSONRequestBody = Nothing
+
+// AdoptDriftJSONRequestBody defines body for AdoptDrift for application/json ContentType.
+type AdoptDriftJSONRequestBody = Reason
+
+// RevertDriftJSONRequestBody defines body for RevertDrift for application/json ContentType.
+type RevertDriftJSONRequestBody = Reason
 
 // RevokeIdentityJSONRequestBody defines body for RevokeIdentity for application/json ContentType.
 type RevokeIdentityJSONRequestBody = NewIdentityRevocation
@@ -1661,11 +2118,29 @@ type AddMachinesJSONRequestBody = NewMachines
 // UpdateMachineJSONRequestBody defines body for UpdateMachine for application/json ContentType.
 type UpdateMachineJSONRequestBody = MachineUpdate
 
+// FreezeMachineJSONRequestBody defines body for FreezeMachine for application/json ContentType.
+type FreezeMachineJSONRequestBody = NewFreeze
+
 // ObserveMachineJSONRequestBody defines body for ObserveMachine for application/json ContentType.
 type ObserveMachineJSONRequestBody = Nothing
 
 // PinMachineJSONRequestBody defines body for PinMachine for application/json ContentType.
 type PinMachineJSONRequestBody = NewPin
+
+// ReleaseMachineJSONRequestBody defines body for ReleaseMachine for application/json ContentType.
+type ReleaseMachineJSONRequestBody = Nothing
+
+// RetireMachineJSONRequestBody defines body for RetireMachine for application/json ContentType.
+type RetireMachineJSONRequestBody = NewRetirement
+
+// UnfreezeMachineJSONRequestBody defines body for UnfreezeMachine for application/json ContentType.
+type UnfreezeMachineJSONRequestBody = NewFreeze
+
+// EnterRecoveryJSONRequestBody defines body for EnterRecovery for application/json ContentType.
+type EnterRecoveryJSONRequestBody = Reason
+
+// ExitRecoveryJSONRequestBody defines body for ExitRecovery for application/json ContentType.
+type ExitRecoveryJSONRequestBody = NewRecoveryEnding
 
 // Getter for additional properties for Proof. Returns the specified
 // element and whether it was found
@@ -1865,6 +2340,17 @@ type OneAttemptJSONResponse struct {
 	Headers OneAttemptResponseHeaders
 }
 
+type OneFreezeResponseHeaders struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+type OneFreezeJSONResponse struct {
+	Body Freeze
+
+	Headers OneFreezeResponseHeaders
+}
+
 type OneMachineResponseHeaders struct {
 	BronzewardDecision UUID
 	BronzewardLeaf     LeafHash
@@ -1873,6 +2359,17 @@ type OneMachineJSONResponse struct {
 	Body Machine
 
 	Headers OneMachineResponseHeaders
+}
+
+type OneRecoveryResponseHeaders struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+type OneRecoveryJSONResponse struct {
+	Body RecoveryStatus
+
+	Headers OneRecoveryResponseHeaders
 }
 
 type RefusedResponseHeaders struct {
@@ -1885,6 +2382,17 @@ type RefusedApplicationProblemPlusJSONResponse struct {
 	Body Problem
 
 	Headers RefusedResponseHeaders
+}
+
+type RetiredMachineResponseHeaders struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+type RetiredMachineJSONResponse struct {
+	Body Machine
+
+	Headers RetiredMachineResponseHeaders
 }
 
 type SameChangeResponseHeaders struct {
@@ -2437,6 +2945,65 @@ func (response GetChangedefaultApplicationProblemPlusJSONResponse) VisitGetChang
 	return err
 }
 
+type AdoptChangeRequestObject struct {
+	ID     ChangeInPath `json:"id"`
+	Params AdoptChangeParams
+	Body   *AdoptChangeJSONRequestBody
+}
+
+type AdoptChangeResponseObject interface {
+	VisitAdoptChangeResponse(w http.ResponseWriter) error
+}
+
+type AdoptChange200JSONResponse struct{ EndedChangeJSONResponse }
+
+func (response AdoptChange200JSONResponse) VisitAdoptChangeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptChangedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response AdoptChangedefaultApplicationProblemPlusJSONResponse) VisitAdoptChangeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ApplyChangeRequestObject struct {
 	ID     ChangeInPath `json:"id"`
 	Params ApplyChangeParams
@@ -2877,6 +3444,130 @@ func (response GetConsistencydefaultApplicationProblemPlusJSONResponse) VisitGet
 	return err
 }
 
+type ListClustersRequestObject struct {
+}
+
+type ListClustersResponseObject interface {
+	VisitListClustersResponse(w http.ResponseWriter) error
+}
+
+type ListClusters200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type ListClusters200JSONResponse struct {
+	Body    ClusterList
+	Headers ListClusters200ResponseHeaders
+}
+
+func (response ListClusters200JSONResponse) VisitListClustersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListClustersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListClustersdefaultApplicationProblemPlusJSONResponse) VisitListClustersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateClusterRequestObject struct {
+	ID   ClusterInPath `json:"id"`
+	Body *UpdateClusterJSONRequestBody
+}
+
+type UpdateClusterResponseObject interface {
+	VisitUpdateClusterResponse(w http.ResponseWriter) error
+}
+
+type UpdateCluster200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type UpdateCluster200JSONResponse struct {
+	Body    Cluster
+	Headers UpdateCluster200ResponseHeaders
+}
+
+func (response UpdateCluster200JSONResponse) VisitUpdateClusterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateClusterdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response UpdateClusterdefaultApplicationProblemPlusJSONResponse) VisitUpdateClusterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListDecisionsRequestObject struct {
 	Params ListDecisionsParams
 }
@@ -3236,6 +3927,286 @@ type ComputeDigestdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ComputeDigestdefaultApplicationProblemPlusJSONResponse) VisitComputeDigestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDriftsRequestObject struct {
+	Params ListDriftsParams
+}
+
+type ListDriftsResponseObject interface {
+	VisitListDriftsResponse(w http.ResponseWriter) error
+}
+
+type ListDrifts200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type ListDrifts200JSONResponse struct {
+	Body    DriftList
+	Headers ListDrifts200ResponseHeaders
+}
+
+func (response ListDrifts200JSONResponse) VisitListDriftsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDriftsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListDriftsdefaultApplicationProblemPlusJSONResponse) VisitListDriftsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDriftRequestObject struct {
+	ID DriftInPath `json:"id"`
+}
+
+type GetDriftResponseObject interface {
+	VisitGetDriftResponse(w http.ResponseWriter) error
+}
+
+type GetDrift200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type GetDrift200JSONResponse struct {
+	Body    Drift
+	Headers GetDrift200ResponseHeaders
+}
+
+func (response GetDrift200JSONResponse) VisitGetDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDriftdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetDriftdefaultApplicationProblemPlusJSONResponse) VisitGetDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptDriftRequestObject struct {
+	ID     DriftInPath `json:"id"`
+	Params AdoptDriftParams
+	Body   *AdoptDriftJSONRequestBody
+}
+
+type AdoptDriftResponseObject interface {
+	VisitAdoptDriftResponse(w http.ResponseWriter) error
+}
+
+type AdoptDrift200JSONResponse struct{ SameChangeJSONResponse }
+
+func (response AdoptDrift200JSONResponse) VisitAdoptDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptDrift201JSONResponse struct{ CapturedChangeJSONResponse }
+
+func (response AdoptDrift201JSONResponse) VisitAdoptDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AdoptDriftdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response AdoptDriftdefaultApplicationProblemPlusJSONResponse) VisitAdoptDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevertDriftRequestObject struct {
+	ID     DriftInPath `json:"id"`
+	Params RevertDriftParams
+	Body   *RevertDriftJSONRequestBody
+}
+
+type RevertDriftResponseObject interface {
+	VisitRevertDriftResponse(w http.ResponseWriter) error
+}
+
+type RevertDrift200JSONResponse struct{ SameChangeJSONResponse }
+
+func (response RevertDrift200JSONResponse) VisitRevertDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevertDrift201JSONResponse struct{ CapturedChangeJSONResponse }
+
+func (response RevertDrift201JSONResponse) VisitRevertDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevertDriftdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response RevertDriftdefaultApplicationProblemPlusJSONResponse) VisitRevertDriftResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3687,6 +4658,127 @@ func (response UpdateMachinedefaultApplicationProblemPlusJSONResponse) VisitUpda
 	return err
 }
 
+type ListFreezesRequestObject struct {
+	ID MachineInPath `json:"id"`
+}
+
+type ListFreezesResponseObject interface {
+	VisitListFreezesResponse(w http.ResponseWriter) error
+}
+
+type ListFreezes200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type ListFreezes200JSONResponse struct {
+	Body    FreezeList
+	Headers ListFreezes200ResponseHeaders
+}
+
+func (response ListFreezes200JSONResponse) VisitListFreezesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListFreezesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListFreezesdefaultApplicationProblemPlusJSONResponse) VisitListFreezesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FreezeMachineRequestObject struct {
+	ID     MachineInPath `json:"id"`
+	Params FreezeMachineParams
+	Body   *FreezeMachineJSONRequestBody
+}
+
+type FreezeMachineResponseObject interface {
+	VisitFreezeMachineResponse(w http.ResponseWriter) error
+}
+
+type FreezeMachine201JSONResponse struct{ OneFreezeJSONResponse }
+
+func (response FreezeMachine201JSONResponse) VisitFreezeMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FreezeMachinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response FreezeMachinedefaultApplicationProblemPlusJSONResponse) VisitFreezeMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ObserveMachineRequestObject struct {
 	ID     MachineInPath `json:"id"`
 	Params ObserveMachineParams
@@ -3823,6 +4915,124 @@ func (response PinMachinedefaultApplicationProblemPlusJSONResponse) VisitPinMach
 	return err
 }
 
+type ReleaseMachineRequestObject struct {
+	ID     MachineInPath `json:"id"`
+	Params ReleaseMachineParams
+	Body   *ReleaseMachineJSONRequestBody
+}
+
+type ReleaseMachineResponseObject interface {
+	VisitReleaseMachineResponse(w http.ResponseWriter) error
+}
+
+type ReleaseMachine200JSONResponse struct{ OneRecoveryJSONResponse }
+
+func (response ReleaseMachine200JSONResponse) VisitReleaseMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseMachinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ReleaseMachinedefaultApplicationProblemPlusJSONResponse) VisitReleaseMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetireMachineRequestObject struct {
+	ID     MachineInPath `json:"id"`
+	Params RetireMachineParams
+	Body   *RetireMachineJSONRequestBody
+}
+
+type RetireMachineResponseObject interface {
+	VisitRetireMachineResponse(w http.ResponseWriter) error
+}
+
+type RetireMachine201JSONResponse struct{ RetiredMachineJSONResponse }
+
+func (response RetireMachine201JSONResponse) VisitRetireMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetireMachinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response RetireMachinedefaultApplicationProblemPlusJSONResponse) VisitRetireMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTimelineRequestObject struct {
 	ID     MachineInPath `json:"id"`
 	Params ListTimelineParams
@@ -3863,6 +5073,65 @@ type ListTimelinedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListTimelinedefaultApplicationProblemPlusJSONResponse) VisitListTimelineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UnfreezeMachineRequestObject struct {
+	ID     MachineInPath `json:"id"`
+	Params UnfreezeMachineParams
+	Body   *UnfreezeMachineJSONRequestBody
+}
+
+type UnfreezeMachineResponseObject interface {
+	VisitUnfreezeMachineResponse(w http.ResponseWriter) error
+}
+
+type UnfreezeMachine201JSONResponse struct{ OneFreezeJSONResponse }
+
+func (response UnfreezeMachine201JSONResponse) VisitUnfreezeMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UnfreezeMachinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response UnfreezeMachinedefaultApplicationProblemPlusJSONResponse) VisitUnfreezeMachineResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4066,6 +5335,178 @@ func (response Readyz503JSONResponse) VisitReadyzResponse(w http.ResponseWriter)
 	return err
 }
 
+type GetRecoveryRequestObject struct {
+}
+
+type GetRecoveryResponseObject interface {
+	VisitGetRecoveryResponse(w http.ResponseWriter) error
+}
+
+type GetRecovery200JSONResponse struct{ OneRecoveryJSONResponse }
+
+func (response GetRecovery200JSONResponse) VisitGetRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRecoverydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetRecoverydefaultApplicationProblemPlusJSONResponse) VisitGetRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnterRecoveryRequestObject struct {
+	Params EnterRecoveryParams
+	Body   *EnterRecoveryJSONRequestBody
+}
+
+type EnterRecoveryResponseObject interface {
+	VisitEnterRecoveryResponse(w http.ResponseWriter) error
+}
+
+type EnterRecovery200JSONResponse struct{ OneRecoveryJSONResponse }
+
+func (response EnterRecovery200JSONResponse) VisitEnterRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnterRecoverydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response EnterRecoverydefaultApplicationProblemPlusJSONResponse) VisitEnterRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExitRecoveryRequestObject struct {
+	Params ExitRecoveryParams
+	Body   *ExitRecoveryJSONRequestBody
+}
+
+type ExitRecoveryResponseObject interface {
+	VisitExitRecoveryResponse(w http.ResponseWriter) error
+}
+
+type ExitRecovery200JSONResponse struct{ OneRecoveryJSONResponse }
+
+func (response ExitRecovery200JSONResponse) VisitExitRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExitRecoverydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ExitRecoverydefaultApplicationProblemPlusJSONResponse) VisitExitRecoveryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type WhoamiRequestObject struct {
 }
 
@@ -4153,6 +5594,9 @@ type StrictServerInterface interface {
 	// GetChange Show one change and its approvals.
 	// (GET /changes/{id})
 	GetChange(ctx context.Context, request GetChangeRequestObject) (GetChangeResponseObject, error)
+	// AdoptChange Carry out an approved adoption; nothing is sent.
+	// (POST /changes/{id}/adoptions)
+	AdoptChange(ctx context.Context, request AdoptChangeRequestObject) (AdoptChangeResponseObject, error)
 	// ApplyChange Apply a change; the gateway sends the sealed bytes.
 	// (POST /changes/{id}/applications)
 	ApplyChange(ctx context.Context, request ApplyChangeRequestObject) (ApplyChangeResponseObject, error)
@@ -4174,6 +5618,12 @@ type StrictServerInterface interface {
 	// GetConsistency Prove that a tree at one size begins with itself at a smaller one.
 	// (GET /checkpoints/consistency)
 	GetConsistency(ctx context.Context, request GetConsistencyRequestObject) (GetConsistencyResponseObject, error)
+	// ListClusters List clusters, by name.
+	// (GET /clusters)
+	ListClusters(ctx context.Context, request ListClustersRequestObject) (ListClustersResponseObject, error)
+	// UpdateCluster Set how many machines of a cluster may have an apply under way at the same time.
+	// (PATCH /clusters/{id})
+	UpdateCluster(ctx context.Context, request UpdateClusterRequestObject) (UpdateClusterResponseObject, error)
 	// ListDecisions Read the book, by what its entries say; or follow it.
 	// (GET /decisions)
 	ListDecisions(ctx context.Context, request ListDecisionsRequestObject) (ListDecisionsResponseObject, error)
@@ -4192,6 +5642,18 @@ type StrictServerInterface interface {
 	// ComputeDigest Compute the configuration digest of a text.
 	// (POST /digests)
 	ComputeDigest(ctx context.Context, request ComputeDigestRequestObject) (ComputeDigestResponseObject, error)
+	// ListDrifts List drifts, newest first.
+	// (GET /drifts)
+	ListDrifts(ctx context.Context, request ListDriftsRequestObject) (ListDriftsResponseObject, error)
+	// GetDrift Show one drift, and what changed, by path.
+	// (GET /drifts/{id})
+	GetDrift(ctx context.Context, request GetDriftRequestObject) (GetDriftResponseObject, error)
+	// AdoptDrift Propose to take what was found as applied.
+	// (POST /drifts/{id}/adoptions)
+	AdoptDrift(ctx context.Context, request AdoptDriftRequestObject) (AdoptDriftResponseObject, error)
+	// RevertDrift Propose to bring back what was applied.
+	// (POST /drifts/{id}/reversions)
+	RevertDrift(ctx context.Context, request RevertDriftRequestObject) (RevertDriftResponseObject, error)
 	// Healthz Say that the process runs; it asks nothing.
 	// (GET /healthz)
 	Healthz(ctx context.Context, request HealthzRequestObject) (HealthzResponseObject, error)
@@ -4216,15 +5678,30 @@ type StrictServerInterface interface {
 	// UpdateMachine Replace a machine's addresses, port and labels.
 	// (PATCH /machines/{id})
 	UpdateMachine(ctx context.Context, request UpdateMachineRequestObject) (UpdateMachineResponseObject, error)
+	// ListFreezes List a machine's freezes, newest first, those that were lifted among them.
+	// (GET /machines/{id}/freezes)
+	ListFreezes(ctx context.Context, request ListFreezesRequestObject) (ListFreezesResponseObject, error)
+	// FreezeMachine Freeze a machine; it takes no change until an approver lifts it.
+	// (POST /machines/{id}/freezes)
+	FreezeMachine(ctx context.Context, request FreezeMachineRequestObject) (FreezeMachineResponseObject, error)
 	// ObserveMachine Read a machine and record what is seen; nothing on it changes.
 	// (POST /machines/{id}/observations)
 	ObserveMachine(ctx context.Context, request ObserveMachineRequestObject) (ObserveMachineResponseObject, error)
 	// PinMachine Fix a machine to the identity it shows now.
 	// (POST /machines/{id}/pins)
 	PinMachine(ctx context.Context, request PinMachineRequestObject) (PinMachineResponseObject, error)
+	// ReleaseMachine Release a machine that a recovery holds; it was observed since.
+	// (POST /machines/{id}/releases)
+	ReleaseMachine(ctx context.Context, request ReleaseMachineRequestObject) (ReleaseMachineResponseObject, error)
+	// RetireMachine Say that a machine never comes back. That is for good.
+	// (POST /machines/{id}/retirements)
+	RetireMachine(ctx context.Context, request RetireMachineRequestObject) (RetireMachineResponseObject, error)
 	// ListTimeline List what happened to a machine, newest first.
 	// (GET /machines/{id}/timeline)
 	ListTimeline(ctx context.Context, request ListTimelineRequestObject) (ListTimelineResponseObject, error)
+	// UnfreezeMachine Lift the freeze of a machine.
+	// (POST /machines/{id}/unfreezings)
+	UnfreezeMachine(ctx context.Context, request UnfreezeMachineRequestObject) (UnfreezeMachineResponseObject, error)
 	// Metrics Give the numbers of this replica to Prometheus.
 	// (GET /metrics)
 	Metrics(ctx context.Context, request MetricsRequestObject) (MetricsResponseObject, error)
@@ -4237,6 +5714,15 @@ type StrictServerInterface interface {
 	// Readyz Say whether this replica would decide a call, as of a second ago at most.
 	// (GET /readyz)
 	Readyz(ctx context.Context, request ReadyzRequestObject) (ReadyzResponseObject, error)
+	// GetRecovery Say whether the house is in recovery, and what is left to do.
+	// (GET /recovery)
+	GetRecovery(ctx context.Context, request GetRecoveryRequestObject) (GetRecoveryResponseObject, error)
+	// EnterRecovery Enter recovery.
+	// (POST /recovery)
+	EnterRecovery(ctx context.Context, request EnterRecoveryRequestObject) (EnterRecoveryResponseObject, error)
+	// ExitRecovery End the recovery, when nothing on its list is open.
+	// (POST /recovery/endings)
+	ExitRecovery(ctx context.Context, request ExitRecoveryRequestObject) (ExitRecoveryResponseObject, error)
 	// Whoami Say who the caller is, as proven.
 	// (GET /whoami)
 	Whoami(ctx context.Context, request WhoamiRequestObject) (WhoamiResponseObject, error)

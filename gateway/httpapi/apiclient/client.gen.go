@@ -193,6 +193,20 @@ type ClientInterface interface {
 	// Corresponds with GET /changes/{id} (the `GetChange` operationId).
 	GetChange(ctx context.Context, id ChangeInPath, params *GetChangeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// AdoptChangeWithBody Carry out an approved adoption; nothing is sent.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /changes/{id}/adoptions (the `AdoptChange` operationId).
+	AdoptChangeWithBody(ctx context.Context, id ChangeInPath, params *AdoptChangeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AdoptChange Carry out an approved adoption; nothing is sent.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /changes/{id}/adoptions (the `AdoptChange` operationId).
+	AdoptChange(ctx context.Context, id ChangeInPath, params *AdoptChangeParams, body AdoptChangeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ApplyChangeWithBody Apply a change; the gateway sends the sealed bytes.
 	//
 	// The answer comes when the attempt has its state, which may take some minutes. A repetition with the same Idempotency-Key is
@@ -273,6 +287,29 @@ type ClientInterface interface {
 	// Corresponds with GET /checkpoints/consistency (the `GetConsistency` operationId).
 	GetConsistency(ctx context.Context, params *GetConsistencyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListClusters List clusters, by name.
+	//
+	// Corresponds with GET /clusters (the `ListClusters` operationId).
+	ListClusters(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateClusterWithBody Set how many machines of a cluster may have an apply under way at the same time.
+	//
+	// Lowering it stops nothing that is under way.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+	UpdateClusterWithBody(ctx context.Context, id ClusterInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateCluster Set how many machines of a cluster may have an apply under way at the same time.
+	//
+	// Lowering it stops nothing that is under way.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+	UpdateCluster(ctx context.Context, id ClusterInPath, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListDecisions Read the book, by what its entries say; or follow it.
 	//
 	// **Who.** Auditors and recovery admins read all of it (act `decisions.read`, or `decisions.follow`). With `own=true` everybody
@@ -343,6 +380,56 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /digests (the `ComputeDigest` operationId).
 	ComputeDigestWithBody(ctx context.Context, params *ComputeDigestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDrifts List drifts, newest first.
+	//
+	// Corresponds with GET /drifts (the `ListDrifts` operationId).
+	ListDrifts(ctx context.Context, params *ListDriftsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetDrift Show one drift, and what changed, by path.
+	//
+	// Corresponds with GET /drifts/{id} (the `GetDrift` operationId).
+	GetDrift(ctx context.Context, id DriftInPath, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AdoptDriftWithBody Propose to take what was found as applied.
+	//
+	// The machine is read, and what it runs is judged like an apply of it. What comes of it is a change of kind `adopt`; once it is
+	// approved, `POST /changes/{id}/adoptions` closes the drift. Nothing is sent to the machine.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /drifts/{id}/adoptions (the `AdoptDrift` operationId).
+	AdoptDriftWithBody(ctx context.Context, id DriftInPath, params *AdoptDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AdoptDrift Propose to take what was found as applied.
+	//
+	// The machine is read, and what it runs is judged like an apply of it. What comes of it is a change of kind `adopt`; once it is
+	// approved, `POST /changes/{id}/adoptions` closes the drift. Nothing is sent to the machine.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /drifts/{id}/adoptions (the `AdoptDrift` operationId).
+	AdoptDrift(ctx context.Context, id DriftInPath, params *AdoptDriftParams, body AdoptDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevertDriftWithBody Propose to bring back what was applied.
+	//
+	// What comes of it is a change of kind `revert`, of the sealed copy of what was applied last; once it is approved it is applied
+	// like any other, and closes the drift when the machine is read back.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /drifts/{id}/reversions (the `RevertDrift` operationId).
+	RevertDriftWithBody(ctx context.Context, id DriftInPath, params *RevertDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevertDrift Propose to bring back what was applied.
+	//
+	// What comes of it is a change of kind `revert`, of the sealed copy of what was applied last; once it is approved it is applied
+	// like any other, and closes the drift when the machine is read back.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /drifts/{id}/reversions (the `RevertDrift` operationId).
+	RevertDrift(ctx context.Context, id DriftInPath, params *RevertDriftParams, body RevertDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// Healthz Say that the process runs; it asks nothing.
 	//
@@ -419,6 +506,29 @@ type ClientInterface interface {
 	// Corresponds with PATCH /machines/{id} (the `UpdateMachine` operationId).
 	UpdateMachine(ctx context.Context, id MachineInPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListFreezes List a machine's freezes, newest first, those that were lifted among them.
+	//
+	// Corresponds with GET /machines/{id}/freezes (the `ListFreezes` operationId).
+	ListFreezes(ctx context.Context, id MachineInPath, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FreezeMachineWithBody Freeze a machine; it takes no change until an approver lifts it.
+	//
+	// Reading goes on, and an apply that is under way ends as it would.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+	FreezeMachineWithBody(ctx context.Context, id MachineInPath, params *FreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FreezeMachine Freeze a machine; it takes no change until an approver lifts it.
+	//
+	// Reading goes on, and an apply that is under way ends as it would.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+	FreezeMachine(ctx context.Context, id MachineInPath, params *FreezeMachineParams, body FreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ObserveMachineWithBody Read a machine and record what is seen; nothing on it changes.
 	//
 	// Takes any type of body and a specified content type.
@@ -447,10 +557,56 @@ type ClientInterface interface {
 	// Corresponds with POST /machines/{id}/pins (the `PinMachine` operationId).
 	PinMachine(ctx context.Context, id MachineInPath, params *PinMachineParams, body PinMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ReleaseMachineWithBody Release a machine that a recovery holds; it was observed since.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+	ReleaseMachineWithBody(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseMachine Release a machine that a recovery holds; it was observed since.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+	ReleaseMachine(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, body ReleaseMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetireMachineWithBody Say that a machine never comes back. That is for good.
+	//
+	// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+	RetireMachineWithBody(ctx context.Context, id MachineInPath, params *RetireMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetireMachine Say that a machine never comes back. That is for good.
+	//
+	// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+	RetireMachine(ctx context.Context, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListTimeline List what happened to a machine, newest first.
 	//
 	// Corresponds with GET /machines/{id}/timeline (the `ListTimeline` operationId).
 	ListTimeline(ctx context.Context, id MachineInPath, params *ListTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnfreezeMachineWithBody Lift the freeze of a machine.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+	UnfreezeMachineWithBody(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnfreezeMachine Lift the freeze of a machine.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+	UnfreezeMachine(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, body UnfreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotices List notices to approvers that wait or could not be delivered, newest first.
 	//
@@ -461,6 +617,47 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /readyz (the `Readyz` operationId).
 	Readyz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRecovery Say whether the house is in recovery, and what is left to do.
+	//
+	// Corresponds with GET /recovery (the `GetRecovery` operationId).
+	GetRecovery(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EnterRecoveryWithBody Enter recovery.
+	//
+	// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+	// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+	// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+	EnterRecoveryWithBody(ctx context.Context, params *EnterRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EnterRecovery Enter recovery.
+	//
+	// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+	// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+	// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+	EnterRecovery(ctx context.Context, params *EnterRecoveryParams, body EnterRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExitRecoveryWithBody End the recovery, when nothing on its list is open.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+	ExitRecoveryWithBody(ctx context.Context, params *ExitRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExitRecovery End the recovery, when nothing on its list is open.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+	ExitRecovery(ctx context.Context, params *ExitRecoveryParams, body ExitRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// Whoami Say who the caller is, as proven.
 	//
@@ -689,6 +886,40 @@ func (c *Client) GetChange(ctx context.Context, id ChangeInPath, params *GetChan
 	return c.Client.Do(req)
 }
 
+// AdoptChangeWithBody Carry out an approved adoption; nothing is sent.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /changes/{id}/adoptions (the `AdoptChange` operationId).
+func (c *Client) AdoptChangeWithBody(ctx context.Context, id ChangeInPath, params *AdoptChangeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdoptChangeRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AdoptChange Carry out an approved adoption; nothing is sent.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /changes/{id}/adoptions (the `AdoptChange` operationId).
+func (c *Client) AdoptChange(ctx context.Context, id ChangeInPath, params *AdoptChangeParams, body AdoptChangeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdoptChangeRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ApplyChangeWithBody Apply a change; the gateway sends the sealed bytes.
 //
 // The answer comes when the attempt has its state, which may take some minutes. A repetition with the same Idempotency-Key is
@@ -879,6 +1110,59 @@ func (c *Client) GetConsistency(ctx context.Context, params *GetConsistencyParam
 	return c.Client.Do(req)
 }
 
+// ListClusters List clusters, by name.
+//
+// Corresponds with GET /clusters (the `ListClusters` operationId).
+func (c *Client) ListClusters(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListClustersRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateClusterWithBody Set how many machines of a cluster may have an apply under way at the same time.
+//
+// Lowering it stops nothing that is under way.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+func (c *Client) UpdateClusterWithBody(ctx context.Context, id ClusterInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateClusterRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateCluster Set how many machines of a cluster may have an apply under way at the same time.
+//
+// Lowering it stops nothing that is under way.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+func (c *Client) UpdateCluster(ctx context.Context, id ClusterInPath, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateClusterRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListDecisions Read the book, by what its entries say; or follow it.
 //
 // **Who.** Auditors and recovery admins read all of it (act `decisions.read`, or `decisions.follow`). With `own=true` everybody
@@ -1010,6 +1294,116 @@ func (c *Client) AddDigestKey(ctx context.Context, params *AddDigestKeyParams, b
 // Corresponds with POST /digests (the `ComputeDigest` operationId).
 func (c *Client) ComputeDigestWithBody(ctx context.Context, params *ComputeDigestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewComputeDigestRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDrifts List drifts, newest first.
+//
+// Corresponds with GET /drifts (the `ListDrifts` operationId).
+func (c *Client) ListDrifts(ctx context.Context, params *ListDriftsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDriftsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDrift Show one drift, and what changed, by path.
+//
+// Corresponds with GET /drifts/{id} (the `GetDrift` operationId).
+func (c *Client) GetDrift(ctx context.Context, id DriftInPath, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDriftRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AdoptDriftWithBody Propose to take what was found as applied.
+//
+// The machine is read, and what it runs is judged like an apply of it. What comes of it is a change of kind `adopt`; once it is
+// approved, `POST /changes/{id}/adoptions` closes the drift. Nothing is sent to the machine.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /drifts/{id}/adoptions (the `AdoptDrift` operationId).
+func (c *Client) AdoptDriftWithBody(ctx context.Context, id DriftInPath, params *AdoptDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdoptDriftRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AdoptDrift Propose to take what was found as applied.
+//
+// The machine is read, and what it runs is judged like an apply of it. What comes of it is a change of kind `adopt`; once it is
+// approved, `POST /changes/{id}/adoptions` closes the drift. Nothing is sent to the machine.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /drifts/{id}/adoptions (the `AdoptDrift` operationId).
+func (c *Client) AdoptDrift(ctx context.Context, id DriftInPath, params *AdoptDriftParams, body AdoptDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdoptDriftRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevertDriftWithBody Propose to bring back what was applied.
+//
+// What comes of it is a change of kind `revert`, of the sealed copy of what was applied last; once it is approved it is applied
+// like any other, and closes the drift when the machine is read back.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /drifts/{id}/reversions (the `RevertDrift` operationId).
+func (c *Client) RevertDriftWithBody(ctx context.Context, id DriftInPath, params *RevertDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevertDriftRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevertDrift Propose to bring back what was applied.
+//
+// What comes of it is a change of kind `revert`, of the sealed copy of what was applied last; once it is approved it is applied
+// like any other, and closes the drift when the machine is read back.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /drifts/{id}/reversions (the `RevertDrift` operationId).
+func (c *Client) RevertDrift(ctx context.Context, id DriftInPath, params *RevertDriftParams, body RevertDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevertDriftRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1205,6 +1599,59 @@ func (c *Client) UpdateMachine(ctx context.Context, id MachineInPath, body Updat
 	return c.Client.Do(req)
 }
 
+// ListFreezes List a machine's freezes, newest first, those that were lifted among them.
+//
+// Corresponds with GET /machines/{id}/freezes (the `ListFreezes` operationId).
+func (c *Client) ListFreezes(ctx context.Context, id MachineInPath, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListFreezesRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FreezeMachineWithBody Freeze a machine; it takes no change until an approver lifts it.
+//
+// Reading goes on, and an apply that is under way ends as it would.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+func (c *Client) FreezeMachineWithBody(ctx context.Context, id MachineInPath, params *FreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFreezeMachineRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FreezeMachine Freeze a machine; it takes no change until an approver lifts it.
+//
+// Reading goes on, and an apply that is under way ends as it would.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+func (c *Client) FreezeMachine(ctx context.Context, id MachineInPath, params *FreezeMachineParams, body FreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFreezeMachineRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ObserveMachineWithBody Read a machine and record what is seen; nothing on it changes.
 //
 // Takes any type of body and a specified content type.
@@ -1273,11 +1720,117 @@ func (c *Client) PinMachine(ctx context.Context, id MachineInPath, params *PinMa
 	return c.Client.Do(req)
 }
 
+// ReleaseMachineWithBody Release a machine that a recovery holds; it was observed since.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+func (c *Client) ReleaseMachineWithBody(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseMachineRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseMachine Release a machine that a recovery holds; it was observed since.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+func (c *Client) ReleaseMachine(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, body ReleaseMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseMachineRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetireMachineWithBody Say that a machine never comes back. That is for good.
+//
+// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+func (c *Client) RetireMachineWithBody(ctx context.Context, id MachineInPath, params *RetireMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetireMachineRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetireMachine Say that a machine never comes back. That is for good.
+//
+// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+func (c *Client) RetireMachine(ctx context.Context, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetireMachineRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListTimeline List what happened to a machine, newest first.
 //
 // Corresponds with GET /machines/{id}/timeline (the `ListTimeline` operationId).
 func (c *Client) ListTimeline(ctx context.Context, id MachineInPath, params *ListTimelineParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListTimelineRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnfreezeMachineWithBody Lift the freeze of a machine.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+func (c *Client) UnfreezeMachineWithBody(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnfreezeMachineRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnfreezeMachine Lift the freeze of a machine.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+func (c *Client) UnfreezeMachine(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, body UnfreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnfreezeMachineRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1308,6 +1861,97 @@ func (c *Client) ListNotices(ctx context.Context, params *ListNoticesParams, req
 // Corresponds with GET /readyz (the `Readyz` operationId).
 func (c *Client) Readyz(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReadyzRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRecovery Say whether the house is in recovery, and what is left to do.
+//
+// Corresponds with GET /recovery (the `GetRecovery` operationId).
+func (c *Client) GetRecovery(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRecoveryRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EnterRecoveryWithBody Enter recovery.
+//
+// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+func (c *Client) EnterRecoveryWithBody(ctx context.Context, params *EnterRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnterRecoveryRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EnterRecovery Enter recovery.
+//
+// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+func (c *Client) EnterRecovery(ctx context.Context, params *EnterRecoveryParams, body EnterRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnterRecoveryRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExitRecoveryWithBody End the recovery, when nothing on its list is open.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+func (c *Client) ExitRecoveryWithBody(ctx context.Context, params *ExitRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExitRecoveryRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExitRecovery End the recovery, when nothing on its list is open.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+func (c *Client) ExitRecovery(ctx context.Context, params *ExitRecoveryParams, body ExitRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExitRecoveryRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1903,6 +2547,68 @@ func NewGetChangeRequest(server string, id ChangeInPath, params *GetChangeParams
 	return req, nil
 }
 
+// NewAdoptChangeRequest calls the generic AdoptChange builder with application/json body
+func NewAdoptChangeRequest(server string, id ChangeInPath, params *AdoptChangeParams, body AdoptChangeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAdoptChangeRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewAdoptChangeRequestWithBody constructs an http.Request for the AdoptChange method, with any body, and a specified content type
+func NewAdoptChangeRequestWithBody(server string, id ChangeInPath, params *AdoptChangeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/changes/%s/adoptions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewApplyChangeRequest calls the generic ApplyChange builder with application/json body
 func NewApplyChangeRequest(server string, id ChangeInPath, params *ApplyChangeParams, body ApplyChangeJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -2325,6 +3031,80 @@ func NewGetConsistencyRequest(server string, params *GetConsistencyParams) (*htt
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewListClustersRequest constructs an http.Request for the ListClusters method
+func NewListClustersRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateClusterRequest calls the generic UpdateCluster builder with application/json body
+func NewUpdateClusterRequest(server string, id ClusterInPath, body UpdateClusterJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateClusterRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewUpdateClusterRequestWithBody constructs an http.Request for the UpdateCluster method, with any body, and a specified content type
+func NewUpdateClusterRequestWithBody(server string, id ClusterInPath, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/clusters/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -2868,6 +3648,254 @@ func NewComputeDigestRequestWithBody(server string, params *ComputeDigestParams,
 	return req, nil
 }
 
+// NewListDriftsRequest constructs an http.Request for the ListDrifts method
+func NewListDriftsRequest(server string, params *ListDriftsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/drifts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Machine != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "machine", *params.Machine, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetDriftRequest constructs an http.Request for the GetDrift method
+func NewGetDriftRequest(server string, id DriftInPath) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/drifts/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAdoptDriftRequest calls the generic AdoptDrift builder with application/json body
+func NewAdoptDriftRequest(server string, id DriftInPath, params *AdoptDriftParams, body AdoptDriftJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAdoptDriftRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewAdoptDriftRequestWithBody constructs an http.Request for the AdoptDrift method, with any body, and a specified content type
+func NewAdoptDriftRequestWithBody(server string, id DriftInPath, params *AdoptDriftParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/drifts/%s/adoptions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRevertDriftRequest calls the generic RevertDrift builder with application/json body
+func NewRevertDriftRequest(server string, id DriftInPath, params *RevertDriftParams, body RevertDriftJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRevertDriftRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRevertDriftRequestWithBody constructs an http.Request for the RevertDrift method, with any body, and a specified content type
+func NewRevertDriftRequestWithBody(server string, id DriftInPath, params *RevertDriftParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/drifts/%s/reversions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewHealthzRequest constructs an http.Request for the Healthz method
 func NewHealthzRequest(server string) (*http.Request, error) {
 	var err error
@@ -3083,6 +4111,18 @@ func NewListMachinesRequest(server string, params *ListMachinesParams) (*http.Re
 
 		}
 
+		if params.All != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "all", *params.All, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -3257,6 +4297,102 @@ func NewUpdateMachineRequestWithBody(server string, id MachineInPath, contentTyp
 	return req, nil
 }
 
+// NewListFreezesRequest constructs an http.Request for the ListFreezes method
+func NewListFreezesRequest(server string, id MachineInPath) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/machines/%s/freezes", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewFreezeMachineRequest calls the generic FreezeMachine builder with application/json body
+func NewFreezeMachineRequest(server string, id MachineInPath, params *FreezeMachineParams, body FreezeMachineJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewFreezeMachineRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewFreezeMachineRequestWithBody constructs an http.Request for the FreezeMachine method, with any body, and a specified content type
+func NewFreezeMachineRequestWithBody(server string, id MachineInPath, params *FreezeMachineParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/machines/%s/freezes", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewObserveMachineRequest calls the generic ObserveMachine builder with application/json body
 func NewObserveMachineRequest(server string, id MachineInPath, params *ObserveMachineParams, body ObserveMachineJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -3381,6 +4517,130 @@ func NewPinMachineRequestWithBody(server string, id MachineInPath, params *PinMa
 	return req, nil
 }
 
+// NewReleaseMachineRequest calls the generic ReleaseMachine builder with application/json body
+func NewReleaseMachineRequest(server string, id MachineInPath, params *ReleaseMachineParams, body ReleaseMachineJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReleaseMachineRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewReleaseMachineRequestWithBody constructs an http.Request for the ReleaseMachine method, with any body, and a specified content type
+func NewReleaseMachineRequestWithBody(server string, id MachineInPath, params *ReleaseMachineParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/machines/%s/releases", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRetireMachineRequest calls the generic RetireMachine builder with application/json body
+func NewRetireMachineRequest(server string, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRetireMachineRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRetireMachineRequestWithBody constructs an http.Request for the RetireMachine method, with any body, and a specified content type
+func NewRetireMachineRequestWithBody(server string, id MachineInPath, params *RetireMachineParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/machines/%s/retirements", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListTimelineRequest constructs an http.Request for the ListTimeline method
 func NewListTimelineRequest(server string, id MachineInPath, params *ListTimelineParams) (*http.Request, error) {
 	var err error
@@ -3449,6 +4709,68 @@ func NewListTimelineRequest(server string, id MachineInPath, params *ListTimelin
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUnfreezeMachineRequest calls the generic UnfreezeMachine builder with application/json body
+func NewUnfreezeMachineRequest(server string, id MachineInPath, params *UnfreezeMachineParams, body UnfreezeMachineJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUnfreezeMachineRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUnfreezeMachineRequestWithBody constructs an http.Request for the UnfreezeMachine method, with any body, and a specified content type
+func NewUnfreezeMachineRequestWithBody(server string, id MachineInPath, params *UnfreezeMachineParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/machines/%s/unfreezings", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -3542,6 +4864,143 @@ func NewReadyzRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRecoveryRequest constructs an http.Request for the GetRecovery method
+func NewGetRecoveryRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/recovery")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEnterRecoveryRequest calls the generic EnterRecovery builder with application/json body
+func NewEnterRecoveryRequest(server string, params *EnterRecoveryParams, body EnterRecoveryJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEnterRecoveryRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewEnterRecoveryRequestWithBody constructs an http.Request for the EnterRecovery method, with any body, and a specified content type
+func NewEnterRecoveryRequestWithBody(server string, params *EnterRecoveryParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/recovery")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewExitRecoveryRequest calls the generic ExitRecovery builder with application/json body
+func NewExitRecoveryRequest(server string, params *ExitRecoveryParams, body ExitRecoveryJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewExitRecoveryRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewExitRecoveryRequestWithBody constructs an http.Request for the ExitRecovery method, with any body, and a specified content type
+func NewExitRecoveryRequestWithBody(server string, params *ExitRecoveryParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/recovery/endings")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -3727,6 +5186,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /changes/{id} (the `GetChange` operationId).
 	GetChangeWithResponse(ctx context.Context, id ChangeInPath, params *GetChangeParams, reqEditors ...RequestEditorFn) (*GetChangeResponse, error)
 
+	// AdoptChangeWithBodyWithResponse Carry out an approved adoption; nothing is sent.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /changes/{id}/adoptions (the `AdoptChange` operationId).
+	AdoptChangeWithBodyWithResponse(ctx context.Context, id ChangeInPath, params *AdoptChangeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptChangeResponse, error)
+
+	// AdoptChangeWithResponse Carry out an approved adoption; nothing is sent.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /changes/{id}/adoptions (the `AdoptChange` operationId).
+	AdoptChangeWithResponse(ctx context.Context, id ChangeInPath, params *AdoptChangeParams, body AdoptChangeJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptChangeResponse, error)
+
 	// ApplyChangeWithBodyWithResponse Apply a change; the gateway sends the sealed bytes.
 	//
 	// The answer comes when the attempt has its state, which may take some minutes. A repetition with the same Idempotency-Key is
@@ -3813,6 +5286,31 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /checkpoints/consistency (the `GetConsistency` operationId).
 	GetConsistencyWithResponse(ctx context.Context, params *GetConsistencyParams, reqEditors ...RequestEditorFn) (*GetConsistencyResponse, error)
 
+	// ListClustersWithResponse List clusters, by name.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /clusters (the `ListClusters` operationId).
+	ListClustersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListClustersResponse, error)
+
+	// UpdateClusterWithBodyWithResponse Set how many machines of a cluster may have an apply under way at the same time.
+	//
+	// Lowering it stops nothing that is under way.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+	UpdateClusterWithBodyWithResponse(ctx context.Context, id ClusterInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
+
+	// UpdateClusterWithResponse Set how many machines of a cluster may have an apply under way at the same time.
+	//
+	// Lowering it stops nothing that is under way.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+	UpdateClusterWithResponse(ctx context.Context, id ClusterInPath, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
+
 	// ListDecisionsWithResponse Read the book, by what its entries say; or follow it.
 	//
 	// **Who.** Auditors and recovery admins read all of it (act `decisions.read`, or `decisions.follow`). With `own=true` everybody
@@ -3891,6 +5389,60 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /digests (the `ComputeDigest` operationId).
 	ComputeDigestWithBodyWithResponse(ctx context.Context, params *ComputeDigestParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ComputeDigestResponse, error)
+
+	// ListDriftsWithResponse List drifts, newest first.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /drifts (the `ListDrifts` operationId).
+	ListDriftsWithResponse(ctx context.Context, params *ListDriftsParams, reqEditors ...RequestEditorFn) (*ListDriftsResponse, error)
+
+	// GetDriftWithResponse Show one drift, and what changed, by path.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /drifts/{id} (the `GetDrift` operationId).
+	GetDriftWithResponse(ctx context.Context, id DriftInPath, reqEditors ...RequestEditorFn) (*GetDriftResponse, error)
+
+	// AdoptDriftWithBodyWithResponse Propose to take what was found as applied.
+	//
+	// The machine is read, and what it runs is judged like an apply of it. What comes of it is a change of kind `adopt`; once it is
+	// approved, `POST /changes/{id}/adoptions` closes the drift. Nothing is sent to the machine.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /drifts/{id}/adoptions (the `AdoptDrift` operationId).
+	AdoptDriftWithBodyWithResponse(ctx context.Context, id DriftInPath, params *AdoptDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptDriftResponse, error)
+
+	// AdoptDriftWithResponse Propose to take what was found as applied.
+	//
+	// The machine is read, and what it runs is judged like an apply of it. What comes of it is a change of kind `adopt`; once it is
+	// approved, `POST /changes/{id}/adoptions` closes the drift. Nothing is sent to the machine.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /drifts/{id}/adoptions (the `AdoptDrift` operationId).
+	AdoptDriftWithResponse(ctx context.Context, id DriftInPath, params *AdoptDriftParams, body AdoptDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptDriftResponse, error)
+
+	// RevertDriftWithBodyWithResponse Propose to bring back what was applied.
+	//
+	// What comes of it is a change of kind `revert`, of the sealed copy of what was applied last; once it is approved it is applied
+	// like any other, and closes the drift when the machine is read back.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /drifts/{id}/reversions (the `RevertDrift` operationId).
+	RevertDriftWithBodyWithResponse(ctx context.Context, id DriftInPath, params *RevertDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevertDriftResponse, error)
+
+	// RevertDriftWithResponse Propose to bring back what was applied.
+	//
+	// What comes of it is a change of kind `revert`, of the sealed copy of what was applied last; once it is approved it is applied
+	// like any other, and closes the drift when the machine is read back.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /drifts/{id}/reversions (the `RevertDrift` operationId).
+	RevertDriftWithResponse(ctx context.Context, id DriftInPath, params *RevertDriftParams, body RevertDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*RevertDriftResponse, error)
 
 	// HealthzWithResponse Say that the process runs; it asks nothing.
 	//
@@ -3977,6 +5529,31 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /machines/{id} (the `UpdateMachine` operationId).
 	UpdateMachineWithResponse(ctx context.Context, id MachineInPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMachineResponse, error)
 
+	// ListFreezesWithResponse List a machine's freezes, newest first, those that were lifted among them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /machines/{id}/freezes (the `ListFreezes` operationId).
+	ListFreezesWithResponse(ctx context.Context, id MachineInPath, reqEditors ...RequestEditorFn) (*ListFreezesResponse, error)
+
+	// FreezeMachineWithBodyWithResponse Freeze a machine; it takes no change until an approver lifts it.
+	//
+	// Reading goes on, and an apply that is under way ends as it would.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+	FreezeMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *FreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FreezeMachineResponse, error)
+
+	// FreezeMachineWithResponse Freeze a machine; it takes no change until an approver lifts it.
+	//
+	// Reading goes on, and an apply that is under way ends as it would.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+	FreezeMachineWithResponse(ctx context.Context, id MachineInPath, params *FreezeMachineParams, body FreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*FreezeMachineResponse, error)
+
 	// ObserveMachineWithBodyWithResponse Read a machine and record what is seen; nothing on it changes.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -4005,12 +5582,58 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /machines/{id}/pins (the `PinMachine` operationId).
 	PinMachineWithResponse(ctx context.Context, id MachineInPath, params *PinMachineParams, body PinMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*PinMachineResponse, error)
 
+	// ReleaseMachineWithBodyWithResponse Release a machine that a recovery holds; it was observed since.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+	ReleaseMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseMachineResponse, error)
+
+	// ReleaseMachineWithResponse Release a machine that a recovery holds; it was observed since.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+	ReleaseMachineWithResponse(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, body ReleaseMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseMachineResponse, error)
+
+	// RetireMachineWithBodyWithResponse Say that a machine never comes back. That is for good.
+	//
+	// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+	RetireMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *RetireMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetireMachineResponse, error)
+
+	// RetireMachineWithResponse Say that a machine never comes back. That is for good.
+	//
+	// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+	RetireMachineWithResponse(ctx context.Context, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*RetireMachineResponse, error)
+
 	// ListTimelineWithResponse List what happened to a machine, newest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /machines/{id}/timeline (the `ListTimeline` operationId).
 	ListTimelineWithResponse(ctx context.Context, id MachineInPath, params *ListTimelineParams, reqEditors ...RequestEditorFn) (*ListTimelineResponse, error)
+
+	// UnfreezeMachineWithBodyWithResponse Lift the freeze of a machine.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+	UnfreezeMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnfreezeMachineResponse, error)
+
+	// UnfreezeMachineWithResponse Lift the freeze of a machine.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+	UnfreezeMachineWithResponse(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, body UnfreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*UnfreezeMachineResponse, error)
 
 	// ListNoticesWithResponse List notices to approvers that wait or could not be delivered, newest first.
 	//
@@ -4025,6 +5648,49 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /readyz (the `Readyz` operationId).
 	ReadyzWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReadyzResponse, error)
+
+	// GetRecoveryWithResponse Say whether the house is in recovery, and what is left to do.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /recovery (the `GetRecovery` operationId).
+	GetRecoveryWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetRecoveryResponse, error)
+
+	// EnterRecoveryWithBodyWithResponse Enter recovery.
+	//
+	// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+	// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+	// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+	EnterRecoveryWithBodyWithResponse(ctx context.Context, params *EnterRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnterRecoveryResponse, error)
+
+	// EnterRecoveryWithResponse Enter recovery.
+	//
+	// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+	// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+	// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+	EnterRecoveryWithResponse(ctx context.Context, params *EnterRecoveryParams, body EnterRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*EnterRecoveryResponse, error)
+
+	// ExitRecoveryWithBodyWithResponse End the recovery, when nothing on its list is open.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+	ExitRecoveryWithBodyWithResponse(ctx context.Context, params *ExitRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExitRecoveryResponse, error)
+
+	// ExitRecoveryWithResponse End the recovery, when nothing on its list is open.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+	ExitRecoveryWithResponse(ctx context.Context, params *ExitRecoveryParams, body ExitRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*ExitRecoveryResponse, error)
 
 	// WhoamiWithResponse Say who the caller is, as proven.
 	//
@@ -4603,6 +6269,73 @@ func (r GetChangeResponse) ContentType() string {
 	return ""
 }
 
+// AdoptChangeResponse200Headers the declared response headers of an HTTP 200 response for AdoptChange
+type AdoptChangeResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// AdoptChangeResponseDefaultHeaders the declared response headers of an HTTP default response for AdoptChange
+type AdoptChangeResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type AdoptChangeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EndedChange
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *AdoptChangeResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *AdoptChangeResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AdoptChangeResponse) GetJSON200() *EndedChange {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r AdoptChangeResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r AdoptChangeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AdoptChangeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AdoptChangeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AdoptChangeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ApplyChangeResponse201Headers the declared response headers of an HTTP 201 response for ApplyChange
 type ApplyChangeResponse201Headers struct {
 	BronzewardDecision  UUID
@@ -5069,6 +6802,138 @@ func (r GetConsistencyResponse) ContentType() string {
 	return ""
 }
 
+// ListClustersResponse200Headers the declared response headers of an HTTP 200 response for ListClusters
+type ListClustersResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// ListClustersResponseDefaultHeaders the declared response headers of an HTTP default response for ListClusters
+type ListClustersResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ListClustersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ClusterList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListClustersResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListClustersResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListClustersResponse) GetJSON200() *ClusterList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListClustersResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListClustersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListClustersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListClustersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListClustersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateClusterResponse200Headers the declared response headers of an HTTP 200 response for UpdateCluster
+type UpdateClusterResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// UpdateClusterResponseDefaultHeaders the declared response headers of an HTTP default response for UpdateCluster
+type UpdateClusterResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type UpdateClusterResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Cluster
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateClusterResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *UpdateClusterResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateClusterResponse) GetJSON200() *Cluster {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UpdateClusterResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateClusterResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateClusterResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateClusterResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateClusterResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListDecisionsResponse200Headers the declared response headers of an HTTP 200 response for ListDecisions
 type ListDecisionsResponse200Headers struct {
 	BronzewardDecision UUID
@@ -5461,6 +7326,304 @@ func (r ComputeDigestResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ComputeDigestResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListDriftsResponse200Headers the declared response headers of an HTTP 200 response for ListDrifts
+type ListDriftsResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// ListDriftsResponseDefaultHeaders the declared response headers of an HTTP default response for ListDrifts
+type ListDriftsResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ListDriftsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DriftList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListDriftsResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListDriftsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDriftsResponse) GetJSON200() *DriftList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListDriftsResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDriftsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDriftsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDriftsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDriftsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetDriftResponse200Headers the declared response headers of an HTTP 200 response for GetDrift
+type GetDriftResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// GetDriftResponseDefaultHeaders the declared response headers of an HTTP default response for GetDrift
+type GetDriftResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type GetDriftResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Drift
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetDriftResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetDriftResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetDriftResponse) GetJSON200() *Drift {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetDriftResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDriftResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDriftResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDriftResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDriftResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AdoptDriftResponse200Headers the declared response headers of an HTTP 200 response for AdoptDrift
+type AdoptDriftResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// AdoptDriftResponse201Headers the declared response headers of an HTTP 201 response for AdoptDrift
+type AdoptDriftResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// AdoptDriftResponseDefaultHeaders the declared response headers of an HTTP default response for AdoptDrift
+type AdoptDriftResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type AdoptDriftResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SameChange
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CapturedChange
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *AdoptDriftResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *AdoptDriftResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *AdoptDriftResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AdoptDriftResponse) GetJSON200() *SameChange {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AdoptDriftResponse) GetJSON201() *CapturedChange {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r AdoptDriftResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r AdoptDriftResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AdoptDriftResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AdoptDriftResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AdoptDriftResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RevertDriftResponse200Headers the declared response headers of an HTTP 200 response for RevertDrift
+type RevertDriftResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// RevertDriftResponse201Headers the declared response headers of an HTTP 201 response for RevertDrift
+type RevertDriftResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// RevertDriftResponseDefaultHeaders the declared response headers of an HTTP default response for RevertDrift
+type RevertDriftResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type RevertDriftResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SameChange
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CapturedChange
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RevertDriftResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *RevertDriftResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RevertDriftResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RevertDriftResponse) GetJSON200() *SameChange {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r RevertDriftResponse) GetJSON201() *CapturedChange {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RevertDriftResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RevertDriftResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevertDriftResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevertDriftResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevertDriftResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5961,6 +8124,139 @@ func (r UpdateMachineResponse) ContentType() string {
 	return ""
 }
 
+// ListFreezesResponse200Headers the declared response headers of an HTTP 200 response for ListFreezes
+type ListFreezesResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// ListFreezesResponseDefaultHeaders the declared response headers of an HTTP default response for ListFreezes
+type ListFreezesResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ListFreezesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FreezeList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListFreezesResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListFreezesResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListFreezesResponse) GetJSON200() *FreezeList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListFreezesResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListFreezesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListFreezesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListFreezesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListFreezesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// FreezeMachineResponse201Headers the declared response headers of an HTTP 201 response for FreezeMachine
+type FreezeMachineResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// FreezeMachineResponseDefaultHeaders the declared response headers of an HTTP default response for FreezeMachine
+type FreezeMachineResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type FreezeMachineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *OneFreeze
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *FreezeMachineResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *FreezeMachineResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r FreezeMachineResponse) GetJSON201() *OneFreeze {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r FreezeMachineResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r FreezeMachineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r FreezeMachineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r FreezeMachineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r FreezeMachineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ObserveMachineResponse201Headers the declared response headers of an HTTP 201 response for ObserveMachine
 type ObserveMachineResponse201Headers struct {
 	BronzewardDecision  UUID
@@ -6095,6 +8391,140 @@ func (r PinMachineResponse) ContentType() string {
 	return ""
 }
 
+// ReleaseMachineResponse200Headers the declared response headers of an HTTP 200 response for ReleaseMachine
+type ReleaseMachineResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// ReleaseMachineResponseDefaultHeaders the declared response headers of an HTTP default response for ReleaseMachine
+type ReleaseMachineResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ReleaseMachineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OneRecovery
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ReleaseMachineResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ReleaseMachineResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReleaseMachineResponse) GetJSON200() *OneRecovery {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReleaseMachineResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReleaseMachineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReleaseMachineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReleaseMachineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReleaseMachineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RetireMachineResponse201Headers the declared response headers of an HTTP 201 response for RetireMachine
+type RetireMachineResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// RetireMachineResponseDefaultHeaders the declared response headers of an HTTP default response for RetireMachine
+type RetireMachineResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type RetireMachineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *RetiredMachine
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *RetireMachineResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RetireMachineResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r RetireMachineResponse) GetJSON201() *RetiredMachine {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RetireMachineResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RetireMachineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetireMachineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetireMachineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetireMachineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListTimelineResponse200Headers the declared response headers of an HTTP 200 response for ListTimeline
 type ListTimelineResponse200Headers struct {
 	BronzewardDecision UUID
@@ -6155,6 +8585,73 @@ func (r ListTimelineResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListTimelineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UnfreezeMachineResponse201Headers the declared response headers of an HTTP 201 response for UnfreezeMachine
+type UnfreezeMachineResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// UnfreezeMachineResponseDefaultHeaders the declared response headers of an HTTP default response for UnfreezeMachine
+type UnfreezeMachineResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type UnfreezeMachineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *OneFreeze
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *UnfreezeMachineResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *UnfreezeMachineResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r UnfreezeMachineResponse) GetJSON201() *OneFreeze {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UnfreezeMachineResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UnfreezeMachineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UnfreezeMachineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnfreezeMachineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UnfreezeMachineResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6283,6 +8780,207 @@ func (r ReadyzResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ReadyzResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetRecoveryResponse200Headers the declared response headers of an HTTP 200 response for GetRecovery
+type GetRecoveryResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// GetRecoveryResponseDefaultHeaders the declared response headers of an HTTP default response for GetRecovery
+type GetRecoveryResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type GetRecoveryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OneRecovery
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetRecoveryResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetRecoveryResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRecoveryResponse) GetJSON200() *OneRecovery {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRecoveryResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRecoveryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRecoveryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRecoveryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRecoveryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// EnterRecoveryResponse200Headers the declared response headers of an HTTP 200 response for EnterRecovery
+type EnterRecoveryResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// EnterRecoveryResponseDefaultHeaders the declared response headers of an HTTP default response for EnterRecovery
+type EnterRecoveryResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type EnterRecoveryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OneRecovery
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *EnterRecoveryResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *EnterRecoveryResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EnterRecoveryResponse) GetJSON200() *OneRecovery {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EnterRecoveryResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EnterRecoveryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EnterRecoveryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EnterRecoveryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EnterRecoveryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ExitRecoveryResponse200Headers the declared response headers of an HTTP 200 response for ExitRecovery
+type ExitRecoveryResponse200Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// ExitRecoveryResponseDefaultHeaders the declared response headers of an HTTP default response for ExitRecovery
+type ExitRecoveryResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ExitRecoveryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OneRecovery
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ExitRecoveryResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ExitRecoveryResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExitRecoveryResponse) GetJSON200() *OneRecovery {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExitRecoveryResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExitRecoveryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExitRecoveryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExitRecoveryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExitRecoveryResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6536,6 +9234,32 @@ func (c *ClientWithResponses) GetChangeWithResponse(ctx context.Context, id Chan
 	return ParseGetChangeResponse(rsp)
 }
 
+// AdoptChangeWithBodyWithResponse Carry out an approved adoption; nothing is sent.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /changes/{id}/adoptions (the `AdoptChange` operationId).
+func (c *ClientWithResponses) AdoptChangeWithBodyWithResponse(ctx context.Context, id ChangeInPath, params *AdoptChangeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptChangeResponse, error) {
+	rsp, err := c.AdoptChangeWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdoptChangeResponse(rsp)
+}
+
+// AdoptChangeWithResponse Carry out an approved adoption; nothing is sent.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /changes/{id}/adoptions (the `AdoptChange` operationId).
+func (c *ClientWithResponses) AdoptChangeWithResponse(ctx context.Context, id ChangeInPath, params *AdoptChangeParams, body AdoptChangeJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptChangeResponse, error) {
+	rsp, err := c.AdoptChange(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdoptChangeResponse(rsp)
+}
+
 // ApplyChangeWithBodyWithResponse Apply a change; the gateway sends the sealed bytes.
 //
 // The answer comes when the attempt has its state, which may take some minutes. A repetition with the same Idempotency-Key is
@@ -6688,6 +9412,49 @@ func (c *ClientWithResponses) GetConsistencyWithResponse(ctx context.Context, pa
 	return ParseGetConsistencyResponse(rsp)
 }
 
+// ListClustersWithResponse List clusters, by name.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /clusters (the `ListClusters` operationId).
+func (c *ClientWithResponses) ListClustersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListClustersResponse, error) {
+	rsp, err := c.ListClusters(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListClustersResponse(rsp)
+}
+
+// UpdateClusterWithBodyWithResponse Set how many machines of a cluster may have an apply under way at the same time.
+//
+// Lowering it stops nothing that is under way.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+func (c *ClientWithResponses) UpdateClusterWithBodyWithResponse(ctx context.Context, id ClusterInPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error) {
+	rsp, err := c.UpdateClusterWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateClusterResponse(rsp)
+}
+
+// UpdateClusterWithResponse Set how many machines of a cluster may have an apply under way at the same time.
+//
+// Lowering it stops nothing that is under way.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /clusters/{id} (the `UpdateCluster` operationId).
+func (c *ClientWithResponses) UpdateClusterWithResponse(ctx context.Context, id ClusterInPath, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error) {
+	rsp, err := c.UpdateCluster(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateClusterResponse(rsp)
+}
+
 // ListDecisionsWithResponse Read the book, by what its entries say; or follow it.
 //
 // **Who.** Auditors and recovery admins read all of it (act `decisions.read`, or `decisions.follow`). With `own=true` everybody
@@ -6807,6 +9574,96 @@ func (c *ClientWithResponses) ComputeDigestWithBodyWithResponse(ctx context.Cont
 		return nil, err
 	}
 	return ParseComputeDigestResponse(rsp)
+}
+
+// ListDriftsWithResponse List drifts, newest first.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /drifts (the `ListDrifts` operationId).
+func (c *ClientWithResponses) ListDriftsWithResponse(ctx context.Context, params *ListDriftsParams, reqEditors ...RequestEditorFn) (*ListDriftsResponse, error) {
+	rsp, err := c.ListDrifts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDriftsResponse(rsp)
+}
+
+// GetDriftWithResponse Show one drift, and what changed, by path.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /drifts/{id} (the `GetDrift` operationId).
+func (c *ClientWithResponses) GetDriftWithResponse(ctx context.Context, id DriftInPath, reqEditors ...RequestEditorFn) (*GetDriftResponse, error) {
+	rsp, err := c.GetDrift(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDriftResponse(rsp)
+}
+
+// AdoptDriftWithBodyWithResponse Propose to take what was found as applied.
+//
+// The machine is read, and what it runs is judged like an apply of it. What comes of it is a change of kind `adopt`; once it is
+// approved, `POST /changes/{id}/adoptions` closes the drift. Nothing is sent to the machine.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /drifts/{id}/adoptions (the `AdoptDrift` operationId).
+func (c *ClientWithResponses) AdoptDriftWithBodyWithResponse(ctx context.Context, id DriftInPath, params *AdoptDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptDriftResponse, error) {
+	rsp, err := c.AdoptDriftWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdoptDriftResponse(rsp)
+}
+
+// AdoptDriftWithResponse Propose to take what was found as applied.
+//
+// The machine is read, and what it runs is judged like an apply of it. What comes of it is a change of kind `adopt`; once it is
+// approved, `POST /changes/{id}/adoptions` closes the drift. Nothing is sent to the machine.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /drifts/{id}/adoptions (the `AdoptDrift` operationId).
+func (c *ClientWithResponses) AdoptDriftWithResponse(ctx context.Context, id DriftInPath, params *AdoptDriftParams, body AdoptDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptDriftResponse, error) {
+	rsp, err := c.AdoptDrift(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdoptDriftResponse(rsp)
+}
+
+// RevertDriftWithBodyWithResponse Propose to bring back what was applied.
+//
+// What comes of it is a change of kind `revert`, of the sealed copy of what was applied last; once it is approved it is applied
+// like any other, and closes the drift when the machine is read back.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /drifts/{id}/reversions (the `RevertDrift` operationId).
+func (c *ClientWithResponses) RevertDriftWithBodyWithResponse(ctx context.Context, id DriftInPath, params *RevertDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevertDriftResponse, error) {
+	rsp, err := c.RevertDriftWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevertDriftResponse(rsp)
+}
+
+// RevertDriftWithResponse Propose to bring back what was applied.
+//
+// What comes of it is a change of kind `revert`, of the sealed copy of what was applied last; once it is approved it is applied
+// like any other, and closes the drift when the machine is read back.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /drifts/{id}/reversions (the `RevertDrift` operationId).
+func (c *ClientWithResponses) RevertDriftWithResponse(ctx context.Context, id DriftInPath, params *RevertDriftParams, body RevertDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*RevertDriftResponse, error) {
+	rsp, err := c.RevertDrift(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevertDriftResponse(rsp)
 }
 
 // HealthzWithResponse Say that the process runs; it asks nothing.
@@ -6960,6 +9817,49 @@ func (c *ClientWithResponses) UpdateMachineWithResponse(ctx context.Context, id 
 	return ParseUpdateMachineResponse(rsp)
 }
 
+// ListFreezesWithResponse List a machine's freezes, newest first, those that were lifted among them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /machines/{id}/freezes (the `ListFreezes` operationId).
+func (c *ClientWithResponses) ListFreezesWithResponse(ctx context.Context, id MachineInPath, reqEditors ...RequestEditorFn) (*ListFreezesResponse, error) {
+	rsp, err := c.ListFreezes(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListFreezesResponse(rsp)
+}
+
+// FreezeMachineWithBodyWithResponse Freeze a machine; it takes no change until an approver lifts it.
+//
+// Reading goes on, and an apply that is under way ends as it would.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+func (c *ClientWithResponses) FreezeMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *FreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FreezeMachineResponse, error) {
+	rsp, err := c.FreezeMachineWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFreezeMachineResponse(rsp)
+}
+
+// FreezeMachineWithResponse Freeze a machine; it takes no change until an approver lifts it.
+//
+// Reading goes on, and an apply that is under way ends as it would.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/freezes (the `FreezeMachine` operationId).
+func (c *ClientWithResponses) FreezeMachineWithResponse(ctx context.Context, id MachineInPath, params *FreezeMachineParams, body FreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*FreezeMachineResponse, error) {
+	rsp, err := c.FreezeMachine(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFreezeMachineResponse(rsp)
+}
+
 // ObserveMachineWithBodyWithResponse Read a machine and record what is seen; nothing on it changes.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -7012,6 +9912,62 @@ func (c *ClientWithResponses) PinMachineWithResponse(ctx context.Context, id Mac
 	return ParsePinMachineResponse(rsp)
 }
 
+// ReleaseMachineWithBodyWithResponse Release a machine that a recovery holds; it was observed since.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+func (c *ClientWithResponses) ReleaseMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseMachineResponse, error) {
+	rsp, err := c.ReleaseMachineWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseMachineResponse(rsp)
+}
+
+// ReleaseMachineWithResponse Release a machine that a recovery holds; it was observed since.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/releases (the `ReleaseMachine` operationId).
+func (c *ClientWithResponses) ReleaseMachineWithResponse(ctx context.Context, id MachineInPath, params *ReleaseMachineParams, body ReleaseMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseMachineResponse, error) {
+	rsp, err := c.ReleaseMachine(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseMachineResponse(rsp)
+}
+
+// RetireMachineWithBodyWithResponse Say that a machine never comes back. That is for good.
+//
+// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+func (c *ClientWithResponses) RetireMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *RetireMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetireMachineResponse, error) {
+	rsp, err := c.RetireMachineWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetireMachineResponse(rsp)
+}
+
+// RetireMachineWithResponse Say that a machine never comes back. That is for good.
+//
+// No call reaches it any more, its live changes are superseded, and another machine may have its addresses; its name stays taken.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/retirements (the `RetireMachine` operationId).
+func (c *ClientWithResponses) RetireMachineWithResponse(ctx context.Context, id MachineInPath, params *RetireMachineParams, body RetireMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*RetireMachineResponse, error) {
+	rsp, err := c.RetireMachine(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetireMachineResponse(rsp)
+}
+
 // ListTimelineWithResponse List what happened to a machine, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7023,6 +9979,32 @@ func (c *ClientWithResponses) ListTimelineWithResponse(ctx context.Context, id M
 		return nil, err
 	}
 	return ParseListTimelineResponse(rsp)
+}
+
+// UnfreezeMachineWithBodyWithResponse Lift the freeze of a machine.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+func (c *ClientWithResponses) UnfreezeMachineWithBodyWithResponse(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnfreezeMachineResponse, error) {
+	rsp, err := c.UnfreezeMachineWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnfreezeMachineResponse(rsp)
+}
+
+// UnfreezeMachineWithResponse Lift the freeze of a machine.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /machines/{id}/unfreezings (the `UnfreezeMachine` operationId).
+func (c *ClientWithResponses) UnfreezeMachineWithResponse(ctx context.Context, id MachineInPath, params *UnfreezeMachineParams, body UnfreezeMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*UnfreezeMachineResponse, error) {
+	rsp, err := c.UnfreezeMachine(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnfreezeMachineResponse(rsp)
 }
 
 // ListNoticesWithResponse List notices to approvers that wait or could not be delivered, newest first.
@@ -7049,6 +10031,79 @@ func (c *ClientWithResponses) ReadyzWithResponse(ctx context.Context, reqEditors
 		return nil, err
 	}
 	return ParseReadyzResponse(rsp)
+}
+
+// GetRecoveryWithResponse Say whether the house is in recovery, and what is left to do.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /recovery (the `GetRecovery` operationId).
+func (c *ClientWithResponses) GetRecoveryWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetRecoveryResponse, error) {
+	rsp, err := c.GetRecovery(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRecoveryResponse(rsp)
+}
+
+// EnterRecoveryWithBodyWithResponse Enter recovery.
+//
+// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+func (c *ClientWithResponses) EnterRecoveryWithBodyWithResponse(ctx context.Context, params *EnterRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnterRecoveryResponse, error) {
+	rsp, err := c.EnterRecoveryWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEnterRecoveryResponse(rsp)
+}
+
+// EnterRecoveryWithResponse Enter recovery.
+//
+// The epoch ends: live changes end, no approval of it counts any more, open attempts become unresolved, the book goes on in a
+// new tree that begins with the entry of this act, and every machine is held until it was observed and released. Nothing is
+// applied until the recovery has ended. Asked again after it was cut short, it goes on where that was.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /recovery (the `EnterRecovery` operationId).
+func (c *ClientWithResponses) EnterRecoveryWithResponse(ctx context.Context, params *EnterRecoveryParams, body EnterRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*EnterRecoveryResponse, error) {
+	rsp, err := c.EnterRecovery(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEnterRecoveryResponse(rsp)
+}
+
+// ExitRecoveryWithBodyWithResponse End the recovery, when nothing on its list is open.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+func (c *ClientWithResponses) ExitRecoveryWithBodyWithResponse(ctx context.Context, params *ExitRecoveryParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExitRecoveryResponse, error) {
+	rsp, err := c.ExitRecoveryWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExitRecoveryResponse(rsp)
+}
+
+// ExitRecoveryWithResponse End the recovery, when nothing on its list is open.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /recovery/endings (the `ExitRecovery` operationId).
+func (c *ClientWithResponses) ExitRecoveryWithResponse(ctx context.Context, params *ExitRecoveryParams, body ExitRecoveryJSONRequestBody, reqEditors ...RequestEditorFn) (*ExitRecoveryResponse, error) {
+	rsp, err := c.ExitRecovery(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExitRecoveryResponse(rsp)
 }
 
 // WhoamiWithResponse Say who the caller is, as proven.
@@ -7870,6 +10925,97 @@ func ParseGetChangeResponse(rsp *http.Response) (*GetChangeResponse, error) {
 	return response, nil
 }
 
+// ParseAdoptChangeResponse parses an HTTP response from a AdoptChangeWithResponse call
+func ParseAdoptChangeResponse(rsp *http.Response) (*AdoptChangeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AdoptChangeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EndedChange
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers AdoptChangeResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers AdoptChangeResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseApplyChangeResponse parses an HTTP response from a ApplyChangeWithResponse call
 func ParseApplyChangeResponse(rsp *http.Response) (*ApplyChangeResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8486,6 +11632,174 @@ func ParseGetConsistencyResponse(rsp *http.Response) (*GetConsistencyResponse, e
 	return response, nil
 }
 
+// ParseListClustersResponse parses an HTTP response from a ListClustersWithResponse call
+func ParseListClustersResponse(rsp *http.Response) (*ListClustersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListClustersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ClusterList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListClustersResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListClustersResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateClusterResponse parses an HTTP response from a UpdateClusterWithResponse call
+func ParseUpdateClusterResponse(rsp *http.Response) (*UpdateClusterResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateClusterResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Cluster
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateClusterResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers UpdateClusterResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListDecisionsResponse parses an HTTP response from a ListDecisionsWithResponse call
 func ParseListDecisionsResponse(rsp *http.Response) (*ListDecisionsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8970,6 +12284,418 @@ func ParseComputeDigestResponse(rsp *http.Response) (*ComputeDigestResponse, err
 		response.Headers201 = &headers
 	case true:
 		var headers ComputeDigestResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListDriftsResponse parses an HTTP response from a ListDriftsWithResponse call
+func ParseListDriftsResponse(rsp *http.Response) (*ListDriftsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDriftsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DriftList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListDriftsResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListDriftsResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetDriftResponse parses an HTTP response from a GetDriftWithResponse call
+func ParseGetDriftResponse(rsp *http.Response) (*GetDriftResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDriftResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Drift
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetDriftResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers GetDriftResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAdoptDriftResponse parses an HTTP response from a AdoptDriftWithResponse call
+func ParseAdoptDriftResponse(rsp *http.Response) (*AdoptDriftResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AdoptDriftResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SameChange
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CapturedChange
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers AdoptDriftResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers AdoptDriftResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers AdoptDriftResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRevertDriftResponse parses an HTTP response from a RevertDriftWithResponse call
+func ParseRevertDriftResponse(rsp *http.Response) (*RevertDriftResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevertDriftResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SameChange
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CapturedChange
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RevertDriftResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers RevertDriftResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers RevertDriftResponseDefaultHeaders
 		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
 			var value UUID
 			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
@@ -9594,6 +13320,181 @@ func ParseUpdateMachineResponse(rsp *http.Response) (*UpdateMachineResponse, err
 	return response, nil
 }
 
+// ParseListFreezesResponse parses an HTTP response from a ListFreezesWithResponse call
+func ParseListFreezesResponse(rsp *http.Response) (*ListFreezesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListFreezesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FreezeList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListFreezesResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListFreezesResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseFreezeMachineResponse parses an HTTP response from a FreezeMachineWithResponse call
+func ParseFreezeMachineResponse(rsp *http.Response) (*FreezeMachineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &FreezeMachineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest OneFreeze
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers FreezeMachineResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers FreezeMachineResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseObserveMachineResponse parses an HTTP response from a ObserveMachineWithResponse call
 func ParseObserveMachineResponse(rsp *http.Response) (*ObserveMachineResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9776,6 +13677,188 @@ func ParsePinMachineResponse(rsp *http.Response) (*PinMachineResponse, error) {
 	return response, nil
 }
 
+// ParseReleaseMachineResponse parses an HTTP response from a ReleaseMachineWithResponse call
+func ParseReleaseMachineResponse(rsp *http.Response) (*ReleaseMachineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReleaseMachineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OneRecovery
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ReleaseMachineResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ReleaseMachineResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRetireMachineResponse parses an HTTP response from a RetireMachineWithResponse call
+func ParseRetireMachineResponse(rsp *http.Response) (*RetireMachineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetireMachineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest RetiredMachine
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers RetireMachineResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers RetireMachineResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListTimelineResponse parses an HTTP response from a ListTimelineWithResponse call
 func ParseListTimelineResponse(rsp *http.Response) (*ListTimelineResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9826,6 +13909,97 @@ func ParseListTimelineResponse(rsp *http.Response) (*ListTimelineResponse, error
 		response.Headers200 = &headers
 	case true:
 		var headers ListTimelineResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUnfreezeMachineResponse parses an HTTP response from a UnfreezeMachineWithResponse call
+func ParseUnfreezeMachineResponse(rsp *http.Response) (*UnfreezeMachineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnfreezeMachineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest OneFreeze
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers UnfreezeMachineResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers UnfreezeMachineResponseDefaultHeaders
 		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
 			var value UUID
 			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
@@ -9992,6 +14166,279 @@ func ParseReadyzResponse(rsp *http.Response) (*ReadyzResponse, error) {
 			headers.RetryAfter = &value
 		}
 		response.Headers429 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetRecoveryResponse parses an HTTP response from a GetRecoveryWithResponse call
+func ParseGetRecoveryResponse(rsp *http.Response) (*GetRecoveryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRecoveryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OneRecovery
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetRecoveryResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers GetRecoveryResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseEnterRecoveryResponse parses an HTTP response from a EnterRecoveryWithResponse call
+func ParseEnterRecoveryResponse(rsp *http.Response) (*EnterRecoveryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EnterRecoveryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OneRecovery
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers EnterRecoveryResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers EnterRecoveryResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseExitRecoveryResponse parses an HTTP response from a ExitRecoveryWithResponse call
+func ParseExitRecoveryResponse(rsp *http.Response) (*ExitRecoveryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExitRecoveryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OneRecovery
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ExitRecoveryResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ExitRecoveryResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil

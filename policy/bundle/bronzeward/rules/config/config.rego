@@ -147,7 +147,7 @@ deny contains finding.because(rego.metadata.rule(), "the configuration changes m
 deny contains found if {
 	input.call.class == "apply"
 	some meaning, needed in data.bronzeward.config.approvals
-	where := places[meaning]
+	where := meanings[meaning]
 	found := finding.because(rego.metadata.rule(), sprintf("a change of %s, needing %d approvals: %s", [meaning, needed, listed(where)]))
 }
 
@@ -157,7 +157,7 @@ deny contains found if {
 quorum contains needed if {
 	input.call.class == "apply"
 	some meaning, needed in data.bronzeward.config.approvals
-	places[meaning]
+	meanings[meaning]
 }
 
 # METADATA
@@ -169,6 +169,7 @@ quorum contains needed if {
 deny contains found if {
 	input.call.class == "apply"
 	judging
+	not adopts
 	where := {[item.document, item.field] | some i; input.config.changes[i].reboot == true; item := input.config.changes[i]}
 	count(where) > 0
 	found := finding.because(rego.metadata.rule(), sprintf("this takes effect only with a reboot, and Talos refuses it in this mode: %s", [listed(where)]))
@@ -183,6 +184,7 @@ deny contains found if {
 deny contains finding.because(rego.metadata.rule(), "this is the configuration already active; nothing changes") if {
 	input.call.class == "apply"
 	judging
+	not adopts
 	input.config.identical == true
 }
 
@@ -205,11 +207,27 @@ touched contains [item.document, ""] if {
 }
 
 # METADATA
-# title: places
+# title: meanings
 # description: |
 #   The places by the meaning of their change. Asked for as a whole, so that they are found
 #   once and not again for each meaning.
-places := {meaning: found | some meaning, found in grouped}
+meanings := {meaning: found | some meaning, found in grouped}
+
+# METADATA
+# scope: document
+# title: places
+# description: |
+#   The same, for the rules that refuse. A revert has none: it goes back to what was applied
+#   before, and what a drift may not have changed could not be taken back else. How many must
+#   agree is asked of its meanings all the same.
+places := {} if reverts
+
+places := meanings if not reverts
+
+reverts if input.change.kind == "revert"
+
+# What runs is taken as applied: nothing is sent that Talos could refuse, and there is nothing to do.
+adopts if input.change.kind == "adopt"
 
 grouped[meaning] contains place if {
 	some place in touched

@@ -169,3 +169,25 @@ test_missing_limits_let_nothing_through if {
 	found := sample.codes(config.deny) with input as sample.apply with data.bronzeward.config.limits as {}
 	{"BW-CONFIG-006", "BW-CONFIG-007"} - found == set()
 }
+
+# What a drift may not have changed can be taken back, and is not adopted.
+test_a_revert_goes_back_from_what_is_refused if {
+	forbidden := sample.change("TrustedRootsConfig/r", "certificates", "certificates")
+	sample.codes(config.deny) == {"BW-CONFIG-010"} with input as sample.patched({"/config/changes": [forbidden], "/change": {"kind": "adopt"}})
+	sample.codes(config.deny) == {"BW-CONFIG-010"} with input as sample.patched({"/config/changes": [forbidden], "/change": {"kind": "apply"}})
+	count(config.deny) == 0 with input as sample.patched({"/config/changes": [forbidden], "/change": {"kind": "revert"}})
+}
+
+test_a_revert_needs_as_many_approvals_as_its_meanings_ask_for if {
+	forbidden := sample.change("TrustedRootsConfig/r", "certificates", "certificates")
+	meaning := config.meaning_of("TrustedRootsConfig/r", "")
+	config.quorum == {3} with input as sample.patched({"/config/changes": [forbidden], "/change": {"kind": "revert"}}) with data.bronzeward.config.approvals as {meaning: 3}
+}
+
+test_an_adoption_needs_no_reboot_and_may_change_nothing if {
+	rebooting := object.union(sample.change("v1alpha1", "machine.nodeLabels.a", "machine.nodeLabels"), {"reboot": true})
+	"BW-CONFIG-032" in sample.codes(config.deny) with input as sample.patched({"/config/changes": [rebooting]})
+	not "BW-CONFIG-032" in sample.codes(config.deny) with input as sample.patched({"/config/changes": [rebooting], "/change": {"kind": "adopt"}})
+	"BW-CONFIG-032" in sample.codes(config.deny) with input as sample.patched({"/config/changes": [rebooting], "/change": {"kind": "revert"}})
+	not "BW-CONFIG-036" in sample.codes(config.deny) with input as sample.patched({"/config/identical": true, "/change": {"kind": "adopt"}})
+}

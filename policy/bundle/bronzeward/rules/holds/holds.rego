@@ -16,7 +16,7 @@ deny contains found if {
 	some hold in stopping
 	hold.kind == "open-attempt"
 	hold.scope == "machine"
-	found := about(rego.metadata.rule(), sprintf("attempt %s is under way on %s", [hold.id, finding.machine]), hold)
+	found := about(rego.metadata.rule(), sprintf("attempt %s of %s is under way on %s%s", [hold.id, who(hold), finding.machine, since(hold)]), hold)
 }
 
 # METADATA
@@ -29,19 +29,31 @@ deny contains found if {
 	some hold in stopping
 	hold.kind == "unresolved-attempt"
 	hold.scope == "machine"
-	found := about(rego.metadata.rule(), sprintf("nobody knows yet what attempt %s did on %s; a recovery-admin accounts for it", [hold.id, finding.machine]), hold)
+	found := about(
+		rego.metadata.rule(),
+		sprintf(
+			"nobody knows yet what attempt %s of %s did on %s%s; it is freed when the configuration shows up, or when a recovery-admin accounts for it",
+			[hold.id, who(hold), finding.machine, since(hold)],
+		),
+		hold,
+	)
 }
 
 # METADATA
 # title: frozen
-# description: Somebody froze it; an approver lifts it.
+# description: Somebody froze it; an approver lifts it. What only adopts changes nothing on the machine.
 # custom:
 #   code: BW-HOLDS-003
-#   hint: bronzeward machines show {machine}
+#   hint: "an approver: bronzeward machines unfreeze {machine} --reason TEXT"
 deny contains found if {
 	some hold in stopping
 	hold.kind == "freeze"
-	found := about(rego.metadata.rule(), sprintf("%s is frozen by %s; an approver lifts it", [finding.machine, hold.holder.subject]), hold)
+	not adopts
+	found := about(
+		rego.metadata.rule(),
+		sprintf("%s is frozen by %s%s%s; an approver lifts it", [finding.machine, who(hold), since(hold), why(hold)]),
+		hold,
+	)
 }
 
 # METADATA
@@ -49,11 +61,11 @@ deny contains found if {
 # description: The configuration is not the last one known as applied. Only a change that settles the drift may run.
 # custom:
 #   code: BW-HOLDS-004
-#   hint: bronzeward machines show {machine}
+#   hint: bronzeward drift show {hold}
 deny contains found if {
 	some hold in stopping
 	hold.kind == "drift"
-	not settles_drift
+	not settles(hold)
 	found := about(rego.metadata.rule(), sprintf("the configuration of %s has drifted (%s); adopt or revert it first", [finding.machine, hold.id]), hold)
 }
 
@@ -77,7 +89,7 @@ deny contains found if {
 #   hint: bronzeward machines show {machine}
 deny contains found if {
 	some hold in stopping
-	not hold.kind in {"open-attempt", "unresolved-attempt", "freeze", "drift", "recovery"}
+	not hold.kind in {"open-attempt", "unresolved-attempt", "freeze", "drift", "recovery", "retired"}
 	found := about(rego.metadata.rule(), sprintf("%s is held by %q", [finding.machine, hold.kind]), hold)
 }
 
@@ -86,12 +98,19 @@ deny contains found if {
 # description: The rollout limit of the cluster is reached.
 # custom:
 #   code: BW-HOLDS-007
-#   hint: bronzeward attempts list
+#   hint: bronzeward attempts show {hold}
 deny contains found if {
 	some hold in stopping
 	hold.kind in {"open-attempt", "unresolved-attempt"}
 	hold.scope != "machine"
-	found := about(rego.metadata.rule(), sprintf("another apply of cluster %s is under way (%s)", [cluster, hold.id]), hold)
+	found := about(
+		rego.metadata.rule(),
+		sprintf(
+			"the rollout limit of cluster %s is used up by attempt %s of %s%s%s; it is free when that ends, or when an approver raises the limit",
+			[cluster, hold.id, who(hold), since(hold), why(hold)],
+		),
+		hold,
+	)
 }
 
 # METADATA
@@ -103,6 +122,22 @@ deny contains found if {
 deny contains finding.because(rego.metadata.rule(), "whether the machine is held is not known") if {
 	change.mutating
 	not known
+}
+
+# METADATA
+# title: retired
+# description: Somebody said that the machine never comes back. That is for good.
+# custom:
+#   code: BW-HOLDS-009
+#   hint: bronzeward machines show {machine}
+deny contains found if {
+	some hold in stopping
+	hold.kind == "retired"
+	found := about(
+		rego.metadata.rule(),
+		sprintf("%s was retired by %s%s%s; it takes no change any more", [finding.machine, who(hold), since(hold), why(hold)]),
+		hold,
+	)
 }
 
 known if is_array(input.holds)
@@ -127,12 +162,32 @@ stopping contains hold if {
 	hold.scope == "machine"
 }
 
-settles_drift if input.change.kind in {"revert", "adopt"}
+adopts if input.change.kind == "adopt"
+
+# Only the change that names the drift settles it.
+settles(hold) if {
+	input.change.kind in {"revert", "adopt"}
+	hold.id != ""
+	input.change.drift == hold.id
+}
+
+# What a hold does not say is left out: that it holds is said all the same.
+default who(_) := "somebody"
+
+who(hold) := hold.holder.subject
+
+default since(_) := ""
+
+since(hold) := concat("", [" since ", hold.since])
+
+default why(_) := ""
+
+why(hold) := concat("", [": ", hold.reason]) if hold.reason != ""
 
 default cluster := "unknown"
 
 cluster := input.machine.cluster
 
-about(rule, message, hold) := object.union(found, {"hint": replace(found.hint, "{hold}", hold.id)}) if {
+about(rule, message, hold) := object.union(found, {"hint": replace(found.hint, "{hold}", object.get(hold, "id", "ID"))}) if {
 	found := finding.because(rule, message)
 }

@@ -16,8 +16,20 @@ cases := {
 	},
 	"a freeze holds": {"facts": {"/holds": [hold("freeze", "machine")]}, "want": {"BW-HOLDS-003"}},
 	"a freeze of the cluster holds": {"facts": {"/holds": [hold("freeze", "cluster")]}, "want": {"BW-HOLDS-003"}},
+	"a freeze lets through what only adopts": {"facts": {"/holds": [hold("freeze", "machine")], "/change": {"kind": "adopt"}}, "want": set()},
+	"a freeze holds a revert": {"facts": {"/holds": [hold("freeze", "machine")], "/change": {"kind": "revert"}}, "want": {"BW-HOLDS-003"}},
+	"a freeze lets a dry run through": {"facts": {"/holds": [hold("freeze", "machine")], "/call/dry_run": true}, "want": set()},
+	"a freeze that says nothing holds": {"facts": {"/holds": [{"kind": "freeze"}]}, "want": {"BW-HOLDS-003"}},
+	"a retired machine is held": {"facts": {"/holds": [hold("retired", "machine")]}, "want": {"BW-HOLDS-009"}},
+	"a retired machine is held for whatever adopts": {"facts": {"/holds": [hold("retired", "machine")], "/change": {"kind": "adopt"}}, "want": {"BW-HOLDS-009"}},
 	"drift holds": {"facts": {"/holds": [hold("drift", "machine")]}, "want": {"BW-HOLDS-004"}},
-	"drift lets through what settles it": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "revert"}}, "want": set()},
+	"drift lets through the revert that names it": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "revert", "drift": "h1"}}, "want": set()},
+	"drift lets through the adoption that names it": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "adopt", "drift": "h1"}}, "want": set()},
+	"drift holds a revert of another": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "revert", "drift": "h2"}}, "want": {"BW-HOLDS-004"}},
+	"drift holds a revert of none": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "revert"}}, "want": {"BW-HOLDS-004"}},
+	"drift holds an apply that names it": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "apply", "drift": "h1"}}, "want": {"BW-HOLDS-004"}},
+	"a freeze lets an adoption through": {"facts": {"/holds": [hold("freeze", "machine")], "/change": {"kind": "adopt", "drift": "h1"}}, "want": set()},
+	"a freeze holds a revert": {"facts": {"/holds": [hold("freeze", "machine")], "/change": {"kind": "revert", "drift": "h1"}}, "want": {"BW-HOLDS-003"}},
 	"drift holds an ordinary change": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "apply"}}, "want": {"BW-HOLDS-004"}},
 	"recovery holds": {"facts": {"/holds": [hold("recovery", "machine")]}, "want": {"BW-HOLDS-005"}},
 	"an unknown hold holds": {"facts": {"/holds": [hold("whim", "machine")]}, "want": {"BW-HOLDS-006"}},
@@ -40,4 +52,21 @@ test_the_hint_names_the_hold if {
 
 test_a_hold_without_a_machine_still_holds if {
 	sample.codes(holds.deny) == {"BW-HOLDS-007"} with input as sample.patched({"/machine": null, "/holds": [hold("open-attempt", "cluster")]})
+}
+
+test_a_freeze_says_who_since_when_why_and_what_frees_it if {
+	frozen := object.union(hold("freeze", "machine"), {"reason": "the disk is being looked at"})
+	some found in holds.deny with input as sample.patched({"/holds": [frozen]})
+	found.message == "worker-1 is frozen by frida since 2026-03-02T09:00:00Z: the disk is being looked at; an approver lifts it"
+	found.hint == "an approver: bronzeward machines unfreeze worker-1 --reason TEXT"
+}
+
+test_a_used_up_limit_says_by_whom_since_when_and_where if {
+	held := object.union(hold("open-attempt", "cluster"), {"reason": "on worker-2: it is under way"})
+	some found in holds.deny with input as sample.patched({"/holds": [held]})
+	found.message == concat(" ", [
+		"the rollout limit of cluster lab is used up by attempt h1 of frida since 2026-03-02T09:00:00Z: on worker-2: it is under way;",
+		"it is free when that ends, or when an approver raises the limit",
+	])
+	found.hint == "bronzeward attempts show h1"
 }

@@ -103,6 +103,7 @@ deny contains finding.because(rego.metadata.rule(), "this mode is unknown; only 
 deny contains finding.because(rego.metadata.rule(), "something is staged or on trial on this machine, and this apply would discard it; only a change that somebody approves may do that, and the policy asks for no approval") if {
 	input.call.class == "apply"
 	change.applying
+	not adopts
 	not input.evidence.staged == false
 	not approving
 }
@@ -116,6 +117,7 @@ deny contains finding.because(rego.metadata.rule(), "something is staged or on t
 deny contains found if {
 	input.call.class == "apply"
 	change.applying
+	not adopts
 	approving
 	found := finding.because(rego.metadata.rule(), sprintf("what is staged or on trial on %s is discarded by this", [finding.machine]))
 }
@@ -125,3 +127,6 @@ approving if {
 	input.evidence.staged == true
 	quorum.required > 0
 }
+
+# An adoption sends nothing, and so discards nothing.
+adopts if input.change.kind == "adopt"

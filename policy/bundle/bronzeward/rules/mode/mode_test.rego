@@ -16,6 +16,8 @@ cases := {
 	"a dry run over something staged is refused": {"facts": {"/call/dry_run": true, "/evidence/staged": true}, "want": {"BW-MODE-006"}},
 	"a dry run without evidence waits": {"facts": {"/call/dry_run": true, "/evidence": null, "/phase": "early"}, "want": set()},
 	"an apply over something staged passes with a warning, as its approval says what is lost": {"facts": {"/evidence/staged": true}, "want": {"BW-MODE-009"}},
+	"an adoption discards nothing": {"facts": {"/evidence/staged": true, "/change": {"kind": "adopt"}}, "want": set()},
+	"a revert says what is lost": {"facts": {"/evidence/staged": true, "/change": {"kind": "revert"}}, "want": {"BW-MODE-009"}},
 	"what is not known to be staged or not is refused": {"facts": {"/evidence": null}, "want": {"BW-MODE-008"}},
 	"an early judgement knows nothing staged": {"facts": {"/evidence": null, "/phase": "early"}, "want": set()},
 	"other calls have no mode": {"facts": {"/call/class": "read", "/call/mode": "", "/call/mode_given": false}, "want": set()},

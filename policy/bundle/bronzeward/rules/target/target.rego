@@ -32,12 +32,13 @@ deny contains found if {
 
 # METADATA
 # title: only workers are changed
-# description: The machine's row says what it is expected to be.
+# description: The machine's row says what it is expected to be. An adoption changes no machine.
 # custom:
 #   code: BW-TARGET-004
 #   hint: ""
 deny contains found if {
 	input.call.class in {"apply", "mutate"}
+	not adopts
 	not input.machine.role == "worker"
 	found := finding.because(rego.metadata.rule(), sprintf("%s is not a worker, and only workers are changed through this gateway", [finding.machine]))
 }
@@ -102,6 +103,7 @@ deny contains found if {
 deny contains found if {
 	input.call.class == "apply"
 	change.final
+	not adopts
 	input.evidence.type != "worker"
 	found := finding.because(rego.metadata.rule(), sprintf("%s says it is %q, and only workers are changed through this gateway", [finding.machine, input.evidence.type]))
 }
@@ -153,4 +155,10 @@ deny contains found if {
 	input.call.cluster != ""
 	input.machine.cluster != input.call.cluster
 	found := finding.because(rego.metadata.rule(), sprintf("%s belongs to cluster %q, and the call says %q", [finding.machine, input.machine.cluster, input.call.cluster]))
+}
+
+# What runs is taken as applied, and nothing is sent.
+adopts if {
+	input.call.class == "apply"
+	input.change.kind == "adopt"
 }

@@ -24,6 +24,15 @@ cases := {
 	"an apply without evidence is refused": {"facts": {"/evidence": null}, "want": {"BW-TARGET-007"}},
 	"the early judgement needs no evidence": {"facts": {"/evidence": null, "/phase": "early"}, "want": set()},
 	"another machine is refused": {"facts": {"/evidence/identity_matches": false}, "want": {"BW-TARGET-008"}},
+	"a control plane is adopted, as nothing is sent": {
+		"facts": {"/machine/role": "controlplane", "/evidence/type": "controlplane", "/change": {"kind": "adopt"}},
+		"want": set(),
+	},
+	"a control plane is not reverted": {
+		"facts": {"/machine/role": "controlplane", "/evidence/type": "controlplane", "/change": {"kind": "revert"}},
+		"want": {"BW-TARGET-004", "BW-TARGET-009"},
+	},
+	"an adoption of another machine is refused": {"facts": {"/evidence/identity_matches": false, "/change": {"kind": "adopt"}}, "want": {"BW-TARGET-008"}},
 	"a live control plane is refused": {"facts": {"/evidence/type": "controlplane"}, "want": {"BW-TARGET-009"}},
 	"maintenance is refused": {"facts": {"/evidence/stage": "maintenance"}, "want": {"BW-TARGET-010"}},
 	"an unknown stage is refused": {"facts": {"/evidence/stage": ""}, "want": {"BW-TARGET-010"}},

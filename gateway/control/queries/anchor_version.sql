@@ -1,0 +1,1 @@
+select anchor_version from control.recovery

@@ -1,0 +1,1 @@
+select * from control.change_rows where state in ('waiting', 'approved') order by id

@@ -1,0 +1,1 @@
+select * from control.drift_rows where id = $1

@@ -1,0 +1,1 @@
+select count(*) from control.drifts where state = 'open'

@@ -1,0 +1,1 @@
+select * from control.drift_rows where state = 'open' order by since, id

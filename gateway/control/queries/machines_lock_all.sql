@@ -1,0 +1,1 @@
+select id from control.machines order by id for update

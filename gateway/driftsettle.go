@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/identity"
+)
+
+// ProposeDrift captures the change that settles an open drift: an adoption takes what was found
+// as applied, a revert brings back what was applied. It is judged like an apply of that
+// configuration, and nothing is sent. When the very same change is live already it is that one,
+// and created is false.
+func (g *Gateway) ProposeDrift(ctx context.Context, by identity.Actor, id control.DriftID, kind, why string, once *control.Once) (_ control.Change, created bool, entry audit.Receipt, err error) {
+	if why == "" {
+		return control.Change{}, false, audit.Receipt{}, fmt.Errorf("%w: settling a drift takes a reason", control.ErrInvalid)
+	}
+	d, err := g.store.GetDrift(ctx, id)
+	if err != nil {
+		return control.Change{}, false, audit.Receipt{}, err
+	}
+	m, err := g.store.GetMachine(ctx, d.MachineName)
+	if err != nil {
+		return control.Change{}, false, audit.Receipt{}, err
+	}
+	if err := g.repeated(ctx, by, once); err != nil {
+		return control.Change{}, false, audit.Receipt{}, err
+	}
+	if d.State != control.DriftOpen {
+		return control.Change{}, false, audit.Receipt{}, control.DriftClosed(&d)
+	}
+	act := &asAct{name: ActDriftAdopt, subject: id.String(), kind: kind, drift: id, why: why, once: once}
+	if kind == control.KindRevert {
+		act.name = ActDriftRevert
+	}
+	c, err := g.applyFrom(ctx, by, &m, nil, act)
+	if err != nil {
+		return control.Change{}, false, audit.Receipt{}, err
+	}
+	if c.change == nil || len(c.decided) == 0 {
+		return control.Change{}, false, audit.Receipt{}, errors.New("the proposal was neither captured nor refused")
+	}
+	entry = c.decided[len(c.decided)-1]
+	return *c.change, c.change.EntryID == entry.ID, entry, nil
+}
+
+// AdoptChange carries out an approved adoption: on a fresh reading of the machine, what runs
+// there is taken as applied and the drift is closed, in one transaction. Nothing is sent.
+func (g *Gateway) AdoptChange(ctx context.Context, by identity.Actor, id control.ChangeID, once *control.Once) (control.Change, audit.Receipt, error) {
+	ch, err := g.store.GetChange(ctx, id)
+	if err != nil {
+		return control.Change{}, audit.Receipt{}, err
+	}
+	if ch.Kind != control.KindAdopt {
+		return control.Change{}, audit.Receipt{}, otherKind(&ch)
+	}
+	m, err := g.store.GetMachine(ctx, ch.MachineName)
+	if err != nil {
+		return control.Change{}, audit.Receipt{}, err
+	}
+	if err := g.repeated(ctx, by, once); err != nil {
+		return control.Change{}, audit.Receipt{}, err
+	}
+	c, err := g.applyFrom(ctx, by, &m, nil, &asAct{name: ActChangesApply, subject: id.String(), change: &ch, once: once})
+	if err != nil {
+		return control.Change{}, audit.Receipt{}, err
+	}
+	if c.change == nil || len(c.decided) == 0 {
+		return control.Change{}, audit.Receipt{}, errors.New("the adoption was neither carried out nor refused")
+	}
+	g.countDrifts(ctx)
+	return *c.change, c.decided[len(c.decided)-1], nil
+}
+
+// otherKind says by which way a change goes.
+func otherKind(ch *control.Change) error {
+	e := &control.ChangeError{Code: "BW-DRIFT-004", Hint: "bronzeward changes apply " + ch.ID.String()}
+	e.Message = fmt.Sprintf("change %s is of kind %s, which sends its configuration: it is applied, not adopted", ch.ID, ch.Kind)
+	if ch.Kind == control.KindAdopt {
+		e.Message = fmt.Sprintf("change %s adopts what runs and sends nothing: it is adopted, not applied", ch.ID)
+	}
+	return e
+}
+
+// kind is what the change is, or would be, that this call asks for.
+func (c *call) kind() string {
+	switch {
+	case c.act == nil:
+		return control.KindApply
+	case c.act.change != nil:
+		return c.act.change.Kind
+	case c.act.kind != "":
+		return c.act.kind
+	}
+	return control.KindApply
+}
+
+// drift is the one that the change settles; zero for an apply.
+func (c *call) drift() control.DriftID {
+	switch {
+	case c.act == nil:
+		return control.DriftID{}
+	case c.act.change != nil:
+		return c.act.change.Drift
+	}
+	return c.act.drift
+}
+
+// adopts is true for what takes the machine as it is: it sends nothing.
+func (c *call) adopts() bool { return c.kind() == control.KindAdopt }
+
+// openApplied opens, for what settles a drift, the copy of what was applied last: a revert is
+// made of it, and an adoption is held against it. An adoption goes on where no copy is kept,
+// and says so: else nothing could ever be done about the drift.
+func (c *call) openApplied(t *target) ([]byte, error) {
+	d, err := c.g.store.GetDrift(c.ctx, c.drift())
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.g.appliedText(c.ctx, d.MachineID, d.AppliedActive)
+	switch {
+	case err == nil:
+		return text, nil
+	case errors.Is(err, control.ErrNotFound) && c.adopts():
+		c.act.unknown = true
+		return nil, nil
+	case errors.Is(err, control.ErrNotFound):
+		return nil, c.refuseChange(t, control.ChangeID{}, "BW-DRIFT-003", fmt.Sprintf("no copy of what was applied to %s is kept, so it cannot be brought back", d.MachineName),
+			"bronzeward drift adopt "+d.ID.String()+" --reason ..., and then propose the configuration that is wanted")
+	default:
+		return nil, c.notOpenedCopy(t, &d, err)
+	}
+}
+
+// notOpenedCopy answers when a copy is there and cannot be opened.
+func (c *call) notOpenedCopy(t *target, d *control.Drift, cause error) error {
+	c.noteSeal(cause)
+	var bad altered
+	if errors.As(cause, &bad) && bad.Altered() {
+		return c.refuseChange(t, control.ChangeID{}, "BW-CHANGE-006",
+			fmt.Sprintf("the copy of what was applied to %s is not what was sealed", d.MachineName), "somebody has changed the database, or the key; nothing was done")
+	}
+	return c.refuseKeys(t, control.ChangeID{}, keysAwayOf(cause), fmt.Sprintf("the copy of what was applied to %s cannot be opened now", d.MachineName))
+}
