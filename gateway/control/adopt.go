@@ -55,6 +55,8 @@ func guardDrift(l Locked, spend ChangeID) error {
 		named = c.Drift
 	}
 	switch {
+	case l.Unseen:
+		return &GuardError{Guard: "attempts_no_unseen_drift", Message: "the machine runs, or has on its disk, something else than what was applied last, and nothing explains it"}
 	case l.Drift != nil && named != l.Drift.ID:
 		return &GuardError{Guard: "attempts_no_other_drift", Message: fmt.Sprintf("drift %s is open, and this is not the change that settles it", l.Drift.ID)}
 	case l.Drift == nil && named != DriftID{}:
