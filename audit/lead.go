@@ -9,7 +9,7 @@ type depth struct {
 	all   int // rows by the primary key, where they lie side by side
 }
 
-var pageDepth = depth{index: 2500, rows: 1000, all: 3000}
+var pageDepth = depth{index: 2000, rows: 1000, all: 3000}
 
 // lead is what leads through the book: the rows of one index in the order of recorded_at and id.
 type lead struct {

@@ -13,7 +13,7 @@ import (
 const (
 	// readParts is how many statements read the rows of a page at once. The rows lie far apart: where the disk must be asked
 	// for each, it is asked for so many together. It leaves connections of a ReadPool to others.
-	readParts = 3
+	readParts = 5
 	// readPart is how many rows are worth a statement.
 	readPart = 10
 )

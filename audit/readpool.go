@@ -12,7 +12,7 @@ import (
 
 // ReadConns is how many connections a ReadPool has: who reads the book waits for others who read it, and no decision
 // waits for any of them.
-const ReadConns = 4
+const ReadConns = 6
 
 // reads is what a connection of a ReadPool is told. A page takes milliseconds, so that a statement which takes seconds
 // helps nobody any more. Pages cost next to nothing beside rows: else the planner, which thinks that what is frequent is

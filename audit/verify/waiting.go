@@ -14,33 +14,39 @@ import (
 // recorded_at is when it was inserted, and its transaction may have committed a moment ago.
 const patience = 3 * time.Second
 
+// waitingQueries find what is wrong with audit.unsequenced. Its rows lead, and for each the others are looked up by their own
+// index: how many rows wait changes within seconds and statistics do not, so that the planner must have no choice here. One
+// that thinks that many wait where none does goes through every leaf, and for each through what was deleted from it.
+var waitingQueries = []struct {
+	sql, text string
+	kind      Kind
+	differs   []string
+}{
+	{
+		`select u.recorded_at, u.id, u.source, l.tree, l.index from audit.unsequenced u
+			cross join lateral (select l.tree, l.index from audit.leaves l where l.id = u.id offset 0) l`,
+		"the row waits for a leaf and has one", Unsequenced, nil,
+	},
+	{
+		`select u.recorded_at, u.id, u.source, 0::int, -1::bigint from audit.unsequenced u
+			left join lateral (select true as there from audit.entries e where e.recorded_at = u.recorded_at and e.id = u.id limit 1) e on u.source = 'entry'
+			left join lateral (select true as there from audit.outcomes o where o.recorded_at = u.recorded_at and o.id = u.id limit 1) o on u.source = 'outcome'
+			where e.there is null and o.there is null`,
+		"the row that waits for its leaf is not here: it was deleted", Missing, nil,
+	},
+	{
+		`select u.recorded_at, u.id, u.source, 0::int, -1::bigint from audit.unsequenced u
+			left join lateral (select e.leaf from audit.entries e where e.recorded_at = u.recorded_at and e.id = u.id offset 0) e on u.source = 'entry'
+			left join lateral (select o.leaf from audit.outcomes o where o.recorded_at = u.recorded_at and o.id = u.id offset 0) o on u.source <> 'entry'
+			where u.leaf <> e.leaf or u.leaf <> o.leaf`,
+		"the row changed while it waits for its leaf", Changed,
+		[]string{"record"},
+	},
+}
+
 // waitingFaults looks at audit.unsequenced: rows that have a leaf already, rows that are not there, rows that changed.
 func waitingFaults(ctx context.Context, conn *pgx.Conn, found *findings) error {
-	for _, q := range []struct {
-		sql, text string
-		kind      Kind
-		differs   []string
-	}{
-		{
-			`select u.recorded_at, u.id, u.source, l.tree, l.index from audit.unsequenced u join audit.leaves l on l.id = u.id`,
-			"the row waits for a leaf and has one", Unsequenced, nil,
-		},
-		{
-			`select u.recorded_at, u.id, u.source, 0::int, -1::bigint from audit.unsequenced u where u.source = 'entry'
-				and not exists (select from audit.entries e where e.recorded_at = u.recorded_at and e.id = u.id)
-			union all select u.recorded_at, u.id, u.source, 0::int, -1::bigint from audit.unsequenced u where u.source <> 'entry'
-				and (u.source <> 'outcome' or not exists (select from audit.outcomes e where e.recorded_at = u.recorded_at and e.id = u.id))`,
-			"the row that waits for its leaf is not here: it was deleted", Missing, nil,
-		},
-		{
-			`select u.recorded_at, u.id, u.source, 0::int, -1::bigint from audit.unsequenced u
-				join audit.entries e on e.recorded_at = u.recorded_at and e.id = u.id where u.source = 'entry' and u.leaf <> e.leaf
-			union all select u.recorded_at, u.id, u.source, 0::int, -1::bigint from audit.unsequenced u
-				join audit.outcomes e on e.recorded_at = u.recorded_at and e.id = u.id where u.source <> 'entry' and u.leaf <> e.leaf`,
-			"the row changed while it waits for its leaf", Changed,
-			[]string{"record"},
-		},
-	} {
+	for _, q := range waitingQueries {
 		rows, err := conn.Query(ctx, q.sql)
 		if err != nil {
 			return fmt.Errorf("reading audit.unsequenced: %w", cause(err))
@@ -78,7 +84,8 @@ func eachWaiting(rows pgx.Rows, call func(time.Time, uuid.UUID, string, int32, i
 // tooLong tells of rows that have no leaf a minute after they were recorded. conn is outside of the snapshot: a row that
 // gets its leaf within a few seconds is none of them.
 func tooLong(ctx context.Context, conn *pgx.Conn, now int64, found *findings) error {
-	const old = " from audit.unsequenced u where recorded_at < $1 and not exists (select from audit.leaves l where l.id = u.id)"
+	const old = ` from audit.unsequenced u left join lateral (select true as there from audit.leaves l where l.id = u.id limit 1) l on true
+		where recorded_at < $1 and l.there is null`
 	limit := time.UnixMicro(now).Add(-time.Minute)
 	ticker := time.NewTicker(patience / 12)
 	defer ticker.Stop()

@@ -95,8 +95,12 @@ func (l *leak) drifted(ctx context.Context) error {
 			return err
 		}
 		for _, args := range [][]string{
-			{"drift", "list", "-o", "json"}, {"drift", "show", d.ID}, {"drift", "show", d.ID, "-o", "json"}, {"machines", "show", machine, "-o", "json"},
-			{"drift", "revert", d.ID, "--reason", "as it was"}, {"drift", "adopt", d.ID, "--reason", "as it is"},
+			{"drift", "list", "-o", "json"},
+			{"drift", "show", d.ID},
+			{"drift", "show", d.ID, "-o", "json"},
+			{"machines", "show", machine, "-o", "json"},
+			{"drift", "revert", d.ID, "--reason", "as it was"},
+			{"drift", "adopt", d.ID, "--reason", "as it is"},
 		} {
 			if _, err := l.command(ctx, "olga", args...); err != nil && args[1] != "adopt" { // the law may refuse to have it adopted
 				return err
