@@ -133,7 +133,7 @@ func (s *Store) afterRevert(ctx context.Context, tx pgx.Tx, a *Attempt, active, 
 // an attempt takes nobody's away, and judges nothing.
 func readStamp(ctx context.Context, tx pgx.Tx) (Stamp, error) {
 	var st Stamp
-	err := tx.QueryRow(ctx, sqlStamp, "", "").Scan(&st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
+	err := scanWithStanding(tx.QueryRow(ctx, sqlStamp, "", ""), &st.Standing, &st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
 	if err != nil {
 		return st, sqlError("reading the authority version", err)
 	}
