@@ -173,6 +173,7 @@ func (c *call) admit(t *target, l *look, ready prepared) (control.Admission, jud
 	request := control.Request{
 		MachineID: t.machine.ID, Serial: t.machine.Serial, Apply: !c.asked.Apply.DryRun && !c.captures() && !c.adopts(), Changes: !c.asked.Apply.DryRun,
 		Caller: c.person(), Mode: c.asked.Apply.Mode, Digest: l.config.Digest, Once: c.once(),
+		Active: l.active.like(t.machine.ActiveDigest), Persistent: l.persistent.like(t.machine.PersistentDigest),
 	}
 	snap := c.g.store.Snapshot()
 	began := time.Now()

@@ -30,7 +30,7 @@ func (l *look) digests(d facts.Digester, asked []byte) {
 
 // same is whether stored is the digest of the text. An error says that it cannot be compared.
 func (d *digested) same(stored string) (bool, error) {
-	key := stored[:max(strings.LastIndex(stored, ":"), 0)]
+	key := keyOf(stored)
 	m, ok := d.made[key]
 	if !ok {
 		m.digest, m.err = d.digester.Under(d.text, stored)
@@ -38,6 +38,17 @@ func (d *digested) same(stored string) (bool, error) {
 	}
 	return m.err == nil && subtle.ConstantTimeCompare([]byte(m.digest), []byte(stored)) == 1, m.err
 }
+
+// like is the digest of the text under the key that another digest names; empty without that key.
+func (d *digested) like(stored string) string {
+	if _, err := d.same(stored); err != nil {
+		return ""
+	}
+	return d.made[keyOf(stored)].digest
+}
+
+// keyOf is the scheme and key version of a digest.
+func keyOf(digest string) string { return digest[:max(strings.LastIndex(digest, ":"), 0)] }
 
 // under is stored when it is the digest of the text under whatever key it names, else current.
 func (d *digested) under(stored, current string) string {

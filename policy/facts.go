@@ -234,6 +234,7 @@ type Hold struct {
 	// Kind is "open-attempt", "unresolved-attempt", "freeze", "drift", "recovery" or "retired".
 	Kind string `json:"kind"`
 	// ID names the attempt, freeze, drift or epoch that holds, or the decision that retired the machine.
+	// Empty for a drift that this call's evidence shows, and that is not open yet.
 	ID     string    `json:"id"`
 	Holder Person    `json:"holder"`
 	Since  time.Time `json:"since"`

@@ -116,8 +116,10 @@ func (l *leak) drifted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.apply(ctx, []byte(annotated(string(text), l.canaries.Words("over a drift"))))
-	return err
+	if _, err = l.apply(ctx, []byte(annotated(string(text), l.canaries.Words("over a drift")))); err != nil {
+		return err
+	}
+	return l.w.HoldAgainstNow(ctx) // what comes next is not to be refused for it
 }
 
 // unusable gives the gateway files and addresses with secrets that it cannot use.

@@ -60,6 +60,10 @@ func (i *interruption) tooEarly(ctx context.Context, worker string) error {
 	if err != nil {
 		return err
 	}
+	// However slow the machine is, the floor lies ahead.
+	if err := i.db.Exec(ctx, "update control.attempts set transport_deadline = greatest(transport_deadline, clock_timestamp()) where id::text = $1", id); err != nil {
+		return err
+	}
 	out, err := i.account(ctx, "olga", id)
 	if err := i.refused("accounting by an operator", out, err, "BW-"); err != nil {
 		return err

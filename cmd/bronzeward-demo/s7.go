@@ -19,6 +19,8 @@ type restoring struct {
 	backup string
 	// approved is a change that was approved before the backup, of file for worker-2.
 	approved, file string
+	// held is what each worker ran when the backup was made.
+	held map[string][]byte
 }
 
 // s7 is the worst day: the database is restored from an older copy, and OpenBao is not.
@@ -28,7 +30,7 @@ func s7(ctx context.Context, s *stage) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	r := &restoring{play: &play{stage: s, w: w}, backup: w.Path("backup")}
+	r := &restoring{play: &play{stage: s, w: w}, backup: w.Path("backup"), held: map[string][]byte{}}
 	if err := r.connect(ctx); err != nil {
 		return err
 	}
@@ -129,6 +131,9 @@ func (r *restoring) before(ctx context.Context) (err error) {
 	}
 	if err := r.onData(ctx, func() error { return r.w.Postgres.Backup(ctx, r.backup) }); err != nil {
 		return err
+	}
+	for _, name := range []string{"worker-1", "worker-2"} {
+		r.held[name], _ = r.w.Nodes[name].Active()
 	}
 	r.did("worker-1 was applied to, a change for worker-2 is approved; a backup of the database is made")
 	return r.ready(ctx)

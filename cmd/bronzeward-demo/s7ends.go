@@ -125,7 +125,8 @@ func (r *restoring) ended(ctx context.Context) error {
 }
 
 // withoutTheAnchor is the same restore with what notices it removed: OpenBao's anchor, and what the
-// database remembers of having written it.
+// database remembers of having written it. The workers are put back too: what drifted since is noticed
+// by other means.
 func (r *restoring) withoutTheAnchor(ctx context.Context) error {
 	for name, g := range r.w.Gateways {
 		if err := g.Stop(); err != nil {
@@ -143,6 +144,11 @@ func (r *restoring) withoutTheAnchor(ctx context.Context) error {
 	}
 	if err := r.exec(ctx, "update control.recovery set anchor_version = 0"); err != nil {
 		return err
+	}
+	for name, text := range r.held {
+		if err := r.w.Nodes[name].SetConfig(text); err != nil {
+			return err
+		}
 	}
 	if err := r.restart(ctx, "gateway-1"); err != nil {
 		return err

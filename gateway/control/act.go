@@ -168,10 +168,12 @@ func (s *Store) carryOutAct(ctx context.Context, tx pgx.Tx, side authority, act 
 // lockForAct takes the locks in the documented order, reads the clock after the last one, and
 // has the act judged.
 func (s *Store) lockForAct(ctx context.Context, tx pgx.Tx, side authority, act Act) (*doing, error) {
+	was := s.seen.before()
 	st, err := lockAuthority(ctx, tx, side, act.By)
 	if err != nil {
 		return nil, err
 	}
+	s.seen.hold(was, st.Epoch, st.AuthorityVersion, st.Now, &st.Standing)
 	d := &doing{Stamp: st}
 	if len(act.changes) > 0 {
 		locked, err := lockChanges(ctx, tx, act.changes)

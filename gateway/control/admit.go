@@ -27,6 +27,9 @@ type Request struct {
 	// Mode and Digest (keyed, of the request's bytes) name the very same request again.
 	Mode   string
 	Digest string
+	// Active and Persistent are the digests of what the evidence shows, made under the keys of the
+	// machine's last applied ones. Empty where that cannot be done, and then they are not compared.
+	Active, Persistent string
 	// Once is set when the request carries an Idempotency-Key.
 	Once *Once
 }
@@ -43,6 +46,9 @@ type Locked struct {
 	InFlight *Attempt
 	// Drift is the machine's open one; null when there is none. It is among Holds.
 	Drift *Drift
+	// Unseen is true when the evidence shows a drift that no sight has opened yet. It is among
+	// Holds, without an id.
+	Unseen bool
 	// Changes are the machine's live ones whose clocks still run, oldest first; when they were asked for.
 	Changes []Change
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"bronzeward/audit"
+	"bronzeward/policy"
 )
 
 // view is what one run of the transaction read.
@@ -26,6 +27,7 @@ type view struct {
 // lockForDecision takes the locks in the documented order and reads under them.
 func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view, error) {
 	var v view
+	was := s.seen.before()
 	st := &v.locked.Stamp
 	b := &pgx.Batch{}
 	b.Queue(sqlLockShared)
@@ -74,6 +76,7 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 	if st.Now, err = readClock(ctx, tx); err != nil {
 		return view{}, err
 	}
+	s.seen.hold(was, st.Epoch, st.AuthorityVersion, st.Now, &st.Standing)
 	v.sortChanges(live, approvals)
 	v.locked.Holds = v.locked.Machine.Holds()
 	if st.Standing.Stops() {
@@ -94,6 +97,12 @@ func (s *Store) lockForDecision(ctx context.Context, tx pgx.Tx, r Request) (view
 	}
 	if v.locked.Drift != nil {
 		v.locked.Holds = append(v.locked.Holds, v.locked.Drift.Hold())
+	}
+	if v.locked.Unseen, err = unseen(ctx, tx, r, &v); err != nil {
+		return view{}, err
+	}
+	if v.locked.Unseen {
+		v.locked.Holds = append(v.locked.Holds, policy.Hold{Kind: policy.HoldDrift, Since: st.Now, Scope: "machine"})
 	}
 	if r.Apply && others >= v.limit {
 		for i := range v.held {

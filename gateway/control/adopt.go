@@ -55,6 +55,8 @@ func guardDrift(l Locked, spend ChangeID) error {
 		named = c.Drift
 	}
 	switch {
+	case l.Unseen:
+		return &GuardError{Guard: "attempts_no_unseen_drift", Message: "the machine runs, or has on its disk, something else than what was applied last, and nothing explains it"}
 	case l.Drift != nil && named != l.Drift.ID:
 		return &GuardError{Guard: "attempts_no_other_drift", Message: fmt.Sprintf("drift %s is open, and this is not the change that settles it", l.Drift.ID)}
 	case l.Drift == nil && named != DriftID{}:
@@ -131,7 +133,7 @@ func (s *Store) afterRevert(ctx context.Context, tx pgx.Tx, a *Attempt, active, 
 // an attempt takes nobody's away, and judges nothing.
 func readStamp(ctx context.Context, tx pgx.Tx) (Stamp, error) {
 	var st Stamp
-	err := tx.QueryRow(ctx, sqlStamp, "", "").Scan(&st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
+	err := scanWithStanding(tx.QueryRow(ctx, sqlStamp, "", ""), &st.Standing, &st.AuthorityVersion, &st.Epoch, &st.LiveRevision, &st.CallerRevoked, &st.Now)
 	if err != nil {
 		return st, sqlError("reading the authority version", err)
 	}

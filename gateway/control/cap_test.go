@@ -217,7 +217,7 @@ func TestCaptureRefusesWhatIsNotAChange(t *testing.T) {
 		{"no digest", func(n *NewChange) { n.Digest = "" }, nil, "changes_digests"},
 		{"no bytes", func(n *NewChange) { n.Size = 0 }, nil, "changes_size"},
 		{"another identity", func(n *NewChange) { n.Identity.NodeID = "stranger" }, nil, "changes_expected_identity"},
-		{"an unknown kind", func(n *NewChange) { n.Kind = "delete" }, nil, "changes_kind"},
+		{"an unknown kind", func(n *NewChange) { n.Kind = "delete" }, nil, "changes_drift_named"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -174,3 +174,18 @@ func TestTheRowsThemselvesKeepARetirement(t *testing.T) {
 		})
 	}
 }
+
+// The drift of a machine that never comes back stays open, as nobody can look, and waits for nobody.
+func TestTheDriftOfARetiredMachineIsNotCounted(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 2)
+	drifted(t, s, "w1")
+	drifted(t, s, "w2")
+	retire(t, s, "w1", "gone")
+	if n, err := s.CountDrifts(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d drifts wait for somebody, %v", n, err)
+	}
+	if n := w.count(t, "select count(*) from control.drifts where state = 'open'"); n != 2 {
+		t.Errorf("%d are open", n)
+	}
+}

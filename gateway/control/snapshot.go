@@ -169,6 +169,7 @@ const readWithin = 3 * time.Second
 func (s *Store) read(last *Snapshot) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(s.life, readWithin)
 	defer cancel()
+	was := s.seen.before()
 	next := &Snapshot{InstallationID: s.installation, At: s.cfg.Clock(), clock: s.cfg.Clock}
 	var now time.Time
 	err := scanWithStanding(s.watch.QueryRow(ctx, sqlConfirm), &next.Standing,
@@ -179,12 +180,14 @@ func (s *Store) read(last *Snapshot) (*Snapshot, error) {
 	next.ClockOffset = now.Sub(next.At.Round(0))
 	if last != nil && last.AuthorityVersion == next.AuthorityVersion && last.Epoch == next.Epoch {
 		next.Machines, next.revoked, next.superseded = last.Machines, last.revoked, last.superseded
+		s.seen.hold(was, next.Epoch, next.AuthorityVersion, now, &next.Standing)
 		return next, nil
 	}
 	next.superseded = make(chan struct{})
 	if err := s.fill(ctx, last, next); err != nil {
 		return nil, err
 	}
+	s.seen.hold(was, next.Epoch, next.AuthorityVersion, now, &next.Standing)
 	return next, nil
 }
 

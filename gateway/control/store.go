@@ -98,6 +98,7 @@ type Store struct {
 	life   context.Context
 	done   sync.WaitGroup
 	reader refresher
+	seen   highest
 	hints  chan struct{}
 }
 

@@ -161,6 +161,7 @@ func treeOf(ctx context.Context, db tree.DB, epoch uuid.UUID) (*tree.Tree, error
 // database, where every replica's next decision finds it. Neither side is mended.
 //
 //	anchor: latched        the next start or comparison, of any replica, marks it
+//	anchor: not to be had  marked in the database all the same; the next comparison latches it
 //	database: marked       all of it
 func (c *comparing) check(ctx context.Context) (sight, error) {
 	for {
@@ -184,7 +185,13 @@ func (c *comparing) check(ctx context.Context) (sight, error) {
 				continue
 			}
 			if err != nil {
-				return s, fmt.Errorf("latching in OpenBao that the database is older: %w", err)
+				err = fmt.Errorf("latching in OpenBao that the database is older: %w", err)
+				if s.anchor.Epoch == s.snap.Epoch.String() {
+					// Of one epoch it is so whoever writes meanwhile: what is known is refused by now, and
+					// latched when OpenBao can be written again.
+					err = errors.Join(err, c.store.MarkFound(ctx, *s.found))
+				}
+				return s, err
 			}
 			if err := c.store.RememberAnchor(ctx, int64(wrote)); err != nil {
 				return s, err

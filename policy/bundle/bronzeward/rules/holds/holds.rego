@@ -66,7 +66,7 @@ deny contains found if {
 	some hold in stopping
 	hold.kind == "drift"
 	not settles(hold)
-	found := about(rego.metadata.rule(), sprintf("the configuration of %s has drifted (%s); adopt or revert it first", [finding.machine, hold.id]), hold)
+	found := listed(about(rego.metadata.rule(), sprintf("the configuration of %s has drifted (%s); adopt or revert it first", [finding.machine, found_as(hold)]), hold), hold)
 }
 
 # METADATA
@@ -170,6 +170,15 @@ settles(hold) if {
 	hold.id != ""
 	input.change.drift == hold.id
 }
+
+# A drift that the evidence of a call shows has no id before it was looked at.
+default found_as(_) := "it is not open yet, and is within a moment"
+
+found_as(hold) := hold.id if hold.id != ""
+
+listed(found, hold) := object.union(found, {"hint": "bronzeward drift list --open"}) if object.get(hold, "id", "") == ""
+
+listed(found, hold) := found if object.get(hold, "id", "") != ""
 
 # What a hold does not say is left out: that it holds is said all the same.
 default who(_) := "somebody"

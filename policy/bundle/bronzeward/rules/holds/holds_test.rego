@@ -17,19 +17,21 @@ cases := {
 	"a freeze holds": {"facts": {"/holds": [hold("freeze", "machine")]}, "want": {"BW-HOLDS-003"}},
 	"a freeze of the cluster holds": {"facts": {"/holds": [hold("freeze", "cluster")]}, "want": {"BW-HOLDS-003"}},
 	"a freeze lets through what only adopts": {"facts": {"/holds": [hold("freeze", "machine")], "/change": {"kind": "adopt"}}, "want": set()},
-	"a freeze holds a revert": {"facts": {"/holds": [hold("freeze", "machine")], "/change": {"kind": "revert"}}, "want": {"BW-HOLDS-003"}},
+	"a freeze holds a revert": {"facts": {"/holds": [hold("freeze", "machine")], "/change": {"kind": "revert", "drift": "h1"}}, "want": {"BW-HOLDS-003"}},
 	"a freeze lets a dry run through": {"facts": {"/holds": [hold("freeze", "machine")], "/call/dry_run": true}, "want": set()},
 	"a freeze that says nothing holds": {"facts": {"/holds": [{"kind": "freeze"}]}, "want": {"BW-HOLDS-003"}},
 	"a retired machine is held": {"facts": {"/holds": [hold("retired", "machine")]}, "want": {"BW-HOLDS-009"}},
 	"a retired machine is held for whatever adopts": {"facts": {"/holds": [hold("retired", "machine")], "/change": {"kind": "adopt"}}, "want": {"BW-HOLDS-009"}},
 	"drift holds": {"facts": {"/holds": [hold("drift", "machine")]}, "want": {"BW-HOLDS-004"}},
+	"drift holds that is not open yet": {"facts": {"/holds": [{"kind": "drift", "id": "", "scope": "machine"}], "/change": {"kind": "apply", "drift": ""}}, "want": {"BW-HOLDS-004"}},
+	"drift holds that says nothing": {"facts": {"/holds": [{"kind": "drift"}]}, "want": {"BW-HOLDS-004"}},
+	"drift that is not open yet holds an adoption of none": {"facts": {"/holds": [{"kind": "drift", "id": "", "scope": "machine"}], "/change": {"kind": "adopt", "drift": ""}}, "want": {"BW-HOLDS-004"}},
 	"drift lets through the revert that names it": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "revert", "drift": "h1"}}, "want": set()},
 	"drift lets through the adoption that names it": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "adopt", "drift": "h1"}}, "want": set()},
 	"drift holds a revert of another": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "revert", "drift": "h2"}}, "want": {"BW-HOLDS-004"}},
 	"drift holds a revert of none": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "revert"}}, "want": {"BW-HOLDS-004"}},
 	"drift holds an apply that names it": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "apply", "drift": "h1"}}, "want": {"BW-HOLDS-004"}},
 	"a freeze lets an adoption through": {"facts": {"/holds": [hold("freeze", "machine")], "/change": {"kind": "adopt", "drift": "h1"}}, "want": set()},
-	"a freeze holds a revert": {"facts": {"/holds": [hold("freeze", "machine")], "/change": {"kind": "revert", "drift": "h1"}}, "want": {"BW-HOLDS-003"}},
 	"drift holds an ordinary change": {"facts": {"/holds": [hold("drift", "machine")], "/change": {"kind": "apply"}}, "want": {"BW-HOLDS-004"}},
 	"recovery holds": {"facts": {"/holds": [hold("recovery", "machine")]}, "want": {"BW-HOLDS-005"}},
 	"an unknown hold holds": {"facts": {"/holds": [hold("whim", "machine")]}, "want": {"BW-HOLDS-006"}},
@@ -43,6 +45,11 @@ cases := {
 test_holds[name] if {
 	some name, c in cases
 	sample.codes(holds.deny) == c.want with input as sample.patched(c.facts)
+}
+
+test_a_drift_without_an_id_is_looked_up if {
+	some found in holds.deny with input as sample.patched({"/holds": [{"kind": "drift", "id": "", "scope": "machine"}]})
+	found.hint == "bronzeward drift list --open"
 }
 
 test_the_hint_names_the_hold if {
