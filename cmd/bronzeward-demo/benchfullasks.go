@@ -79,6 +79,10 @@ func fullFilters(r *rand.Rand) map[string]func() audit.Filter {
 
 // compareBooks measures two books, what is short in turns.
 func compareBooks(ctx context.Context, small, full *fullHouse) (string, error) {
+	machine, err := machineTable(ctx, full.pool, full.server.Dir())
+	if err != nil {
+		return "", err
+	}
 	a, b := &fullStage{}, &fullStage{}
 	both := []struct {
 		h *fullHouse
@@ -102,7 +106,7 @@ func compareBooks(ctx context.Context, small, full *fullHouse) (string, error) {
 			return "", fmt.Errorf("the %s book: %w", one.h.name, err)
 		}
 	}
-	return full.report(ctx, a, b)
+	return full.report(machine, a, b), nil
 }
 
 // measure asks everything of a book.
