@@ -216,6 +216,20 @@ func merge(dst, src map[string]any) {
 	}
 }
 
+// lay lays a map over the data of a folder. What the bundle keeps in a file of a folder
+// below is laid over there: the two must not both give a key.
+func lay(data map[string]map[string]any, dir string, m map[string]any) {
+	for k, v := range m {
+		below := path.Join(dir, k)
+		inner, ok := v.(map[string]any)
+		if _, there := data[below]; there && ok {
+			lay(data, below, inner)
+			continue
+		}
+		merge(data[dir], map[string]any{k: v})
+	}
+}
+
 // overlay merges data per folder into one data.json there and replaces other files.
 func overlay(b *Bundle, over []File) (*Bundle, error) {
 	byPath := map[string]File{}
@@ -234,7 +248,7 @@ func overlay(b *Bundle, over []File) (*Bundle, error) {
 			data[dir] = map[string]any{}
 		}
 		if laid {
-			merge(data[dir], m)
+			lay(data, dir, m)
 			return nil
 		}
 		return join(data[dir], m, f.Path)
