@@ -3,23 +3,35 @@
 # description: What a rule says, built from the rule's own METADATA.
 package bronzeward.lib.finding
 
+import data.bronzeward.lib.caller
+import data.bronzeward.lib.quorum
+
 # METADATA
 # title: because
 # description: |
 #   A finding of the rule whose METADATA is given. {machine} in a hint becomes the
-#   machine's name and {change} the change's id; without a change, a hint that needs its
-#   id is left out.
+#   machine's name, {change} the change's id, {caller} who asks and {approvers} the groups
+#   that approve. A hint that needs the id of a change there is not says where changes are.
 because(rule, message) := {
 	"code": rule.custom.code,
 	"message": message,
 	"hint": hint(rule.custom.hint),
 }
 
-default hint(_) := ""
+# METADATA
+# title: filled
+# description: The same, with what else stands in the hint, by its name in braces.
+filled(rule, message, names) := object.union(because(rule, message), {"hint": hint(strings.replace_n(names, rule.custom.hint))})
 
-hint(text) := replace(text, "{machine}", machine) if not contains(text, "{change}")
+default hint(_) := "bronzeward changes list"
 
-hint(text) := strings.replace_n({"{machine}": machine, "{change}": input.change.id}, text) if contains(text, "{change}")
+hint(text) := plain(text) if not contains(text, "{change}")
+
+hint(text) := plain(replace(text, "{change}", input.change.id)) if contains(text, "{change}")
+
+plain(text) := text if not contains(text, "{")
+
+plain(text) := strings.replace_n({"{machine}": machine, "{caller}": caller.named, "{approvers}": quorum.named}, text) if contains(text, "{")
 
 # METADATA
 # scope: document

@@ -34,7 +34,7 @@ deny contains found if {
 # description: What was approved before a recovery authorizes nothing.
 # custom:
 #   code: BW-APPROVAL-002
-#   hint: ""
+#   hint: "propose it again in this epoch: talosctl -n {machine} apply-config --mode=no-reboot -f FILE"
 deny contains found if {
 	input.call.class == "apply"
 	change.applying
@@ -48,7 +48,7 @@ deny contains found if {
 # description: Without a number nothing is enough.
 # custom:
 #   code: BW-APPROVAL-003
-#   hint: ""
+#   hint: a policy-admin sets quorum.required, and every number of config.approvals, to a whole number
 deny contains finding.because(rego.metadata.rule(), "how many approvals this needs is not known") if {
 	input.call.class == "apply"
 	change.applying
@@ -63,7 +63,7 @@ known if is_number(needed.required)
 # description: Where data lets one's own approval count, it says whose it is.
 # custom:
 #   code: BW-APPROVAL-005
-#   hint: ""
+#   hint: "to have another person look at it: bronzeward changes show {change}"
 deny contains found if {
 	input.call.class == "apply"
 	change.applying

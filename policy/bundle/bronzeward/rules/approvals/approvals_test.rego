@@ -81,7 +81,7 @@ test_none_required_still_needs_a_live_change if {
 }
 
 messages := {
-	"without a change": {"facts": {}, "quorum": {}, "message": "this needs 1 approval from approvers", "hint": ""},
+	"without a change": {"facts": {}, "quorum": {}, "message": "this needs 1 approval from approvers", "hint": "bronzeward changes list"},
 	"one": {
 		"facts": waiting({}),
 		"quorum": {},
@@ -100,7 +100,7 @@ messages := {
 		"message": "change chg_1 needs 1 approval from approvers",
 		"hint": "bronzeward changes show chg_1, and once it is approved: bronzeward changes apply chg_1",
 	},
-	"data without groups": {"facts": {}, "quorum": {"groups": []}, "message": "this needs 1 approval from no group at all", "hint": ""},
+	"data without groups": {"facts": {}, "quorum": {"groups": []}, "message": "this needs 1 approval from no group at all", "hint": "bronzeward changes list"},
 }
 
 test_the_refusal_says_what_is_needed_and_what_to_type[name] if {

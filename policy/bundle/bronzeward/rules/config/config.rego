@@ -16,7 +16,7 @@ judging if {
 # description: An apply whose configuration nobody read is not judged.
 # custom:
 #   code: BW-CONFIG-001
-#   hint: ""
+#   hint: "apply it again: talosctl -n {machine} apply-config --mode=no-reboot -f FILE"
 deny contains finding.because(rego.metadata.rule(), "the configuration of this apply was not read") if {
 	input.call.class == "apply"
 	judging
@@ -53,7 +53,7 @@ line(problem) := "" if not problem.line > 0
 # description: A kind no rule knows may do anything.
 # custom:
 #   code: BW-CONFIG-003
-#   hint: ""
+#   hint: "take the document out; a policy-admin may give its kind a meaning in config.kinds"
 deny contains found if {
 	input.call.class == "apply"
 	judging
@@ -68,7 +68,7 @@ deny contains found if {
 # description: A field no rule knows may mean anything.
 # custom:
 #   code: BW-CONFIG-004
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may give it a meaning in config.fields, or its kind one in config.kinds"
 deny contains found if {
 	input.call.class == "apply"
 	where := refused.unknown
@@ -82,8 +82,8 @@ deny contains found if {
 #   node; the dry run says it is fine.
 # custom:
 #   code: BW-CONFIG-005
-#   hint: ""
-deny contains found if {
+#   hint: "apply it to {machine} in steps"
+deny_danger contains found if {
 	input.call.class == "apply"
 	some place, entries in added
 	entries > limit_new_entries
@@ -99,8 +99,8 @@ deny contains found if {
 #   than the limit.
 # custom:
 #   code: BW-CONFIG-009
-#   hint: ""
-deny contains found if {
+#   hint: "apply it to {machine} in steps"
+deny_danger contains found if {
 	input.call.class == "apply"
 	judging
 	count(input.config.changes) > limit_new_total
@@ -116,14 +116,13 @@ deny contains found if {
 # description: Each document becomes resources of the node; thousands at once stop it.
 # custom:
 #   code: BW-CONFIG-006
-#   hint: ""
-deny contains found if {
+#   hint: "use fewer documents for {machine}"
+deny_danger contains found if {
 	input.call.class == "apply"
-	judging
-	count(input.config.documents) > limit_new_entries
-	found := finding.because(rego.metadata.rule(), sprintf("the configuration has %d documents, more than %d", [
-		count(input.config.documents), limit_new_entries,
-	]))
+	count(touched) > limit_new_entries
+	documents := count({document | some [document, _] in touched})
+	documents > limit_new_entries
+	found := finding.because(rego.metadata.rule(), sprintf("%d documents come, change or go at once, more than %d: so many stop the node", [documents, limit_new_entries]))
 }
 
 # METADATA
@@ -131,7 +130,7 @@ deny contains found if {
 # description: At most ten thousand changes are shown to the law, and what it does not see it does not allow.
 # custom:
 #   code: BW-CONFIG-007
-#   hint: ""
+#   hint: "apply it to {machine} in steps"
 deny contains finding.because(rego.metadata.rule(), "the configuration changes more than can be judged at once") if {
 	input.call.class == "apply"
 	judging
@@ -143,21 +142,37 @@ deny contains finding.because(rego.metadata.rule(), "the configuration changes m
 # description: A meaning that is not refused but needs people to agree.
 # custom:
 #   code: BW-CONFIG-014
-#   hint: ""
+#   hint: "have {approvers} look at it: bronzeward changes show {change}"
 deny contains found if {
 	input.call.class == "apply"
+	some [what, _] in raising
+	found := finding.because(rego.metadata.rule(), what)
+}
+
+# METADATA
+# scope: document
+# title: raising
+# description: What asks for more approvals, a meaning or a danger by its code, and how many.
+raising contains [what, needed] if {
 	some meaning, needed in data.bronzeward.config.approvals
 	where := meanings[meaning]
-	found := finding.because(rego.metadata.rule(), sprintf("a change of %s, needing %d approvals: %s", [meaning, needed, listed(where)]))
+	agreeable(meaning)
+	what := sprintf("a change of %s, needing %d approvals: %s", [meaning, needed, listed(where)])
+}
+
+raising contains [what, needed] if {
+	some found in deny_danger
+	agreeable(found.code)
+	needed := data.bronzeward.config.approvals[found.code]
+	what := sprintf("%s (%s), needing %d approvals", [found.message, found.code, needed])
 }
 
 # METADATA
 # title: quorum
-# description: What such a meaning asks for.
+# description: What such a meaning or danger asks for.
 quorum contains needed if {
 	input.call.class == "apply"
-	some meaning, needed in data.bronzeward.config.approvals
-	meanings[meaning]
+	some [_, needed] in raising
 }
 
 # METADATA
@@ -165,7 +180,7 @@ quorum contains needed if {
 # description: Talos's immediate mode refuses it, with the old and new text in the answer.
 # custom:
 #   code: BW-CONFIG-032
-#   hint: ""
+#   hint: "leave it as it is on {machine}, or change it together with a planned reboot, which does not go through this gateway"
 deny contains found if {
 	input.call.class == "apply"
 	judging
@@ -180,7 +195,7 @@ deny contains found if {
 # description: The text is the one already active.
 # custom:
 #   code: BW-CONFIG-036
-#   hint: ""
+#   hint: "nothing has to be done: {machine} runs it already"
 deny contains finding.because(rego.metadata.rule(), "this is the configuration already active; nothing changes") if {
 	input.call.class == "apply"
 	judging
@@ -240,7 +255,7 @@ grouped[meaning] contains place if {
 refused[meaning] := listed(found) if {
 	some meaning, found in places
 	not passes(meaning)
-	not data.bronzeward.config.approvals[meaning]
+	not agreeable(meaning)
 }
 
 passes(meaning) if meaning in data.bronzeward.config.allowed
@@ -251,7 +266,7 @@ passes(meaning) if meaning in data.bronzeward.config.allowed
 # description: |
 #   A separate document means what its kind means. A v1alpha1 field means what the longest
 #   entry of the table says that it begins with.
-meaning_of("v1alpha1", field) := by_field(split(field, "."))
+meaning_of("v1alpha1", field) := by_field(field)
 
 meaning_of(document, _) := by_kind(split(document, "/")[0]) if document != "v1alpha1"
 
@@ -259,15 +274,22 @@ default by_kind(_) := "unknown"
 
 by_kind(kind) := data.bronzeward.config.kinds[kind] if kind != "v1alpha1"
 
-by_field(parts) := meaning if {
-	meaning := data.bronzeward.config.fields[concat(".", array.slice(parts, 0, 4))]
+by_field(field) := meaning if {
+	meaning := data.bronzeward.config.fields[field]
 } else := meaning if {
-	meaning := data.bronzeward.config.fields[concat(".", array.slice(parts, 0, 3))]
+	meaning := data.bronzeward.config.fields[beginning(field, 4)]
 } else := meaning if {
-	meaning := data.bronzeward.config.fields[concat(".", array.slice(parts, 0, 2))]
+	meaning := data.bronzeward.config.fields[beginning(field, 3)]
 } else := meaning if {
-	meaning := data.bronzeward.config.fields[parts[0]]
+	meaning := data.bronzeward.config.fields[beginning(field, 2)]
+} else := meaning if {
+	meaning := data.bronzeward.config.fields[beginning(field, 1)]
 } else := "unknown"
+
+# METADATA
+# title: beginning
+# description: The first parts of a dotted field.
+beginning(field, parts) := concat(".", array.slice(split(field, "."), 0, parts))
 
 # METADATA
 # title: added

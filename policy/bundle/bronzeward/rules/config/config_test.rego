@@ -10,70 +10,70 @@ field(path) := changing([sample.change("v1alpha1", path, path)])
 document(name) := changing([sample.change(name, "x", "x")])
 
 places := {
-	"debug": "BW-CONFIG-029",
-	"machine.type": "BW-CONFIG-025",
-	"machine.token": "BW-CONFIG-026",
-	"machine.ca.crt": "BW-CONFIG-010",
-	"machine.acceptedCAs": "BW-CONFIG-010",
-	"machine.certSANs": "BW-CONFIG-016",
-	"machine.controlPlane.scheduler.disabled": "BW-CONFIG-034",
-	"machine.kubelet.image": "BW-CONFIG-022",
-	"machine.kubelet.extraConfig": "BW-CONFIG-037",
-	"machine.kubelet.extraMounts.source": "BW-CONFIG-012",
-	"machine.kubelet.defaultRuntimeSeccompProfileEnabled": "BW-CONFIG-035",
-	"machine.network.interfaces.addresses": "BW-CONFIG-014",
-	"machine.network.nameservers": "BW-CONFIG-017",
-	"machine.network.kubespan.enabled": "BW-CONFIG-033",
-	"machine.disks.device": "BW-CONFIG-020",
-	"machine.install.wipe": "BW-CONFIG-021",
-	"machine.files.content": "BW-CONFIG-030",
-	"machine.env": "BW-CONFIG-024",
-	"machine.time.disabled": "BW-CONFIG-018",
-	"machine.registries.mirrors.endpoints": "BW-CONFIG-022",
-	"machine.features.rbac": "BW-CONFIG-028",
-	"machine.features.kubernetesTalosAPIAccess.enabled": "BW-CONFIG-011",
-	"machine.logging.destinations.endpoint": "BW-CONFIG-023",
-	"machine.kernel.modules.name": "BW-CONFIG-031",
-	"machine.udev.rules": "BW-CONFIG-012",
-	"cluster.controlPlane.endpoint": "BW-CONFIG-027",
-	"cluster.apiServer.image": "BW-CONFIG-034",
-	"cluster.inlineManifests.contents": "BW-CONFIG-012",
-	"machine": "BW-CONFIG-004",
-	"machine.features": "BW-CONFIG-004",
-	"machine.nosuch": "BW-CONFIG-004",
-	"": "BW-CONFIG-004",
+	"debug": {"BW-CONFIG-029"},
+	"machine.type": {"BW-CONFIG-025", "BW-CONFIG-047"},
+	"machine.token": {"BW-CONFIG-026", "BW-CONFIG-047"},
+	"machine.ca.crt": {"BW-CONFIG-010"},
+	"machine.acceptedCAs": {"BW-CONFIG-010"},
+	"machine.certSANs": {"BW-CONFIG-016"},
+	"machine.controlPlane.scheduler.disabled": {"BW-CONFIG-034"},
+	"machine.kubelet.image": {"BW-CONFIG-022"},
+	"machine.kubelet.extraConfig": {"BW-CONFIG-037"},
+	"machine.kubelet.extraMounts.source": {"BW-CONFIG-012"},
+	"machine.kubelet.defaultRuntimeSeccompProfileEnabled": {"BW-CONFIG-035"},
+	"machine.network.interfaces.addresses": {"BW-CONFIG-014", "BW-CONFIG-048"},
+	"machine.network.nameservers": {"BW-CONFIG-017"},
+	"machine.network.kubespan.enabled": {"BW-CONFIG-033", "BW-CONFIG-048"},
+	"machine.disks.device": {"BW-CONFIG-020", "BW-CONFIG-047"},
+	"machine.install.wipe": {"BW-CONFIG-021"},
+	"machine.files.content": {"BW-CONFIG-030", "BW-CONFIG-047"},
+	"machine.env": {"BW-CONFIG-024", "BW-CONFIG-047"},
+	"machine.time.disabled": {"BW-CONFIG-018"},
+	"machine.registries.mirrors.endpoints": {"BW-CONFIG-022"},
+	"machine.features.rbac": {"BW-CONFIG-028", "BW-CONFIG-047"},
+	"machine.features.kubernetesTalosAPIAccess.enabled": {"BW-CONFIG-011"},
+	"machine.logging.destinations.endpoint": {"BW-CONFIG-023"},
+	"machine.kernel.modules.name": {"BW-CONFIG-031"},
+	"machine.udev.rules": {"BW-CONFIG-012", "BW-CONFIG-047"},
+	"cluster.controlPlane.endpoint": {"BW-CONFIG-027"},
+	"cluster.apiServer.image": {"BW-CONFIG-034"},
+	"cluster.inlineManifests.contents": {"BW-CONFIG-012"},
+	"machine": {"BW-CONFIG-004", "BW-CONFIG-046"},
+	"machine.features": {"BW-CONFIG-004", "BW-CONFIG-046"},
+	"machine.nosuch": {"BW-CONFIG-004", "BW-CONFIG-046"},
+	"": {"BW-CONFIG-004", "BW-CONFIG-046"},
 }
 
 test_fields[path] if {
-	some path, code in places
-	sample.codes(config.deny) == {code} with input as field(path)
+	some path, codes in places
+	sample.codes(config.deny) == codes with input as field(path)
 }
 
 kinds := {
-	"NetworkRuleConfig/ingress": "BW-CONFIG-013",
-	"NetworkDefaultActionConfig": "BW-CONFIG-013",
-	"LinkConfig/eth0": "BW-CONFIG-014",
-	"HostnameConfig": "BW-CONFIG-016",
-	"ResolverConfig": "BW-CONFIG-017",
-	"TimeSyncConfig": "BW-CONFIG-018",
-	"WatchdogTimerConfig": "BW-CONFIG-019",
-	"OOMConfig": "BW-CONFIG-019",
-	"UserVolumeConfig/data": "BW-CONFIG-020",
-	"ImageVerificationConfig": "BW-CONFIG-022",
-	"KmsgLogConfig/k": "BW-CONFIG-023",
-	"EnvironmentConfig": "BW-CONFIG-024",
-	"TrustedRootsConfig/r": "BW-CONFIG-010",
-	"SideroLinkConfig": "BW-CONFIG-011",
-	"ExtensionServiceConfig/frr": "BW-CONFIG-012",
-	"PCIDriverRebindConfig/0": "BW-CONFIG-031",
-	"KubeSpanConfig": "BW-CONFIG-033",
-	"KubeAPIServerCAConfig": "BW-CONFIG-004",
-	"v1alpha1/x": "BW-CONFIG-004",
+	"NetworkRuleConfig/ingress": {"BW-CONFIG-013", "BW-CONFIG-048"},
+	"NetworkDefaultActionConfig": {"BW-CONFIG-013", "BW-CONFIG-048"},
+	"LinkConfig/eth0": {"BW-CONFIG-014", "BW-CONFIG-048"},
+	"HostnameConfig": {"BW-CONFIG-016", "BW-CONFIG-048"},
+	"ResolverConfig": {"BW-CONFIG-017"},
+	"TimeSyncConfig": {"BW-CONFIG-018"},
+	"WatchdogTimerConfig": {"BW-CONFIG-019", "BW-CONFIG-048"},
+	"OOMConfig": {"BW-CONFIG-019", "BW-CONFIG-048"},
+	"UserVolumeConfig/data": {"BW-CONFIG-020", "BW-CONFIG-048"},
+	"ImageVerificationConfig": {"BW-CONFIG-022"},
+	"KmsgLogConfig/k": {"BW-CONFIG-023"},
+	"EnvironmentConfig": {"BW-CONFIG-024", "BW-CONFIG-047"},
+	"TrustedRootsConfig/r": {"BW-CONFIG-010"},
+	"SideroLinkConfig": {"BW-CONFIG-011"},
+	"ExtensionServiceConfig/frr": {"BW-CONFIG-012", "BW-CONFIG-048"},
+	"PCIDriverRebindConfig/0": {"BW-CONFIG-031", "BW-CONFIG-048"},
+	"KubeSpanConfig": {"BW-CONFIG-033", "BW-CONFIG-048"},
+	"KubeAPIServerCAConfig": {"BW-CONFIG-004", "BW-CONFIG-046"},
+	"v1alpha1/x": {"BW-CONFIG-004", "BW-CONFIG-046"},
 }
 
 test_kinds[name] if {
-	some name, code in kinds
-	sample.codes(config.deny) == {code} with input as document(name)
+	some name, codes in kinds
+	sample.codes(config.deny) == codes with input as document(name)
 }
 
 test_entries_of_separate_documents_are_counted_by_kind if {
@@ -126,8 +126,12 @@ others := {
 		"want": {"BW-CONFIG-003"},
 	},
 	"too many documents": {
+		"facts": {"/config/changes": [sample.change(sprintf("TimeSyncConfig/l%d", [i]), "x", "x") | some i in numbers.range(1, 501)]},
+		"want": {"BW-CONFIG-006", "BW-CONFIG-018"},
+	},
+	"as many that stay as they are": {
 		"facts": {"/config/documents": [{"api_version": "v1alpha1", "kind": "LinkConfig", "name": sprintf("l%d", [i])} | some i in numbers.range(1, 501)]},
-		"want": {"BW-CONFIG-006"},
+		"want": set(),
 	},
 	"a reboot": {
 		"facts": {"/config/changes": [object.union(sample.change("v1alpha1", "machine.nodeLabels.a", "machine.nodeLabels"), {"reboot": true})]},
@@ -142,7 +146,7 @@ test_others[name] if {
 }
 
 test_the_network_is_refused_once_data_gives_it_no_quorum if {
-	sample.codes(config.deny) == {"BW-CONFIG-015"} with input as document("LinkConfig/eth0") with data.bronzeward.config.approvals as {}
+	sample.codes(config.deny) == {"BW-CONFIG-015", "BW-CONFIG-048"} with input as document("LinkConfig/eth0") with data.bronzeward.config.approvals as {}
 }
 
 test_a_meaning_passes_once_data_allows_it if {
@@ -190,4 +194,47 @@ test_an_adoption_needs_no_reboot_and_may_change_nothing if {
 	not "BW-CONFIG-032" in sample.codes(config.deny) with input as sample.patched({"/config/changes": [rebooting], "/change": {"kind": "adopt"}})
 	"BW-CONFIG-032" in sample.codes(config.deny) with input as sample.patched({"/config/changes": [rebooting], "/change": {"kind": "revert"}})
 	not "BW-CONFIG-036" in sample.codes(config.deny) with input as sample.patched({"/config/identical": true, "/change": {"kind": "adopt"}})
+}
+
+small := {"new_entries": 2, "new_total": 4, "changes": 100}
+
+# Keys and counts have no meaning of their own; data gives them a stance by their code.
+dangers := {
+	"BW-CONFIG-005": sample.patched({
+		"/config/changes": many(3),
+		"/config/collections": [{"document": "v1alpha1", "field": "machine.nodeAnnotations", "entries": 3}],
+	}),
+	"BW-CONFIG-006": changing([object.union(sample.change(sprintf("ZswapConfig/l%d", [i]), "x", "x"), {"before": 1}) | some i in numbers.range(1, 3)]),
+	"BW-CONFIG-009": changing(many(5)),
+	"BW-CONFIG-040": sysctl("kernel.panic", "1"),
+	"BW-CONFIG-041": kubelet("v", "10"),
+	"BW-CONFIG-042": label("node-role.kubernetes.io/master"),
+	"BW-CONFIG-043": annotation("k8s.io/x"),
+	"BW-CONFIG-044": taint("v:NoExecute"),
+}
+
+test_a_danger_passes_with_the_approvals_data_asks_for[code] if {
+	some code, facts in dangers
+	sample.codes(config.deny) == {code} with input as facts with data.bronzeward.config.limits as small with data.bronzeward.config.approvals as {}
+	sample.codes(config.deny) == {"BW-CONFIG-014"} with input as facts with data.bronzeward.config.limits as small with data.bronzeward.config.approvals as {code: 3}
+	config.quorum == {3} with input as facts with data.bronzeward.config.limits as small with data.bronzeward.config.approvals as {code: 3}
+}
+
+test_the_warning_says_which_danger if {
+	some found in config.deny with input as sysctl("kernel.panic", "1") with data.bronzeward.config.approvals as {"BW-CONFIG-040": 2}
+	found.message == "machine.sysctls kernel.panic is not among those that are safe to change, or not to such a value (BW-CONFIG-040), needing 2 approvals"
+}
+
+test_no_approvals_are_no_stance if {
+	every n in [0, -1, false, null] {
+		sample.codes(config.deny) == {"BW-CONFIG-017"} with input as document("ResolverConfig") with data.bronzeward.config.approvals as {"resolving": n}
+		config.quorum == set() with input as document("ResolverConfig") with data.bronzeward.config.approvals as {"resolving": n}
+		sample.codes(config.deny) == {"BW-CONFIG-040"} with input as sysctl("kernel.panic", "1") with data.bronzeward.config.approvals as {"BW-CONFIG-040": n}
+	}
+}
+
+# What no one may agree to: it is no danger but nothing anybody could judge.
+test_no_number_of_approvals_lets_through_what_was_not_read if {
+	sample.codes(config.deny) == {"BW-CONFIG-001"} with input as sample.patched({"/config": null}) with data.bronzeward.config.approvals as {"BW-CONFIG-001": 1}
+	"BW-CONFIG-046" in sample.codes(config.deny) with input as field("machine.nosuch") with data.bronzeward.config.approvals as {"BW-CONFIG-046": 1}
 }

@@ -9,8 +9,8 @@ import data.bronzeward.lib.finding
 #   by their value. A parameter passes by its exact name and a value in its range.
 # custom:
 #   code: BW-CONFIG-040
-#   hint: ""
-deny contains found if {
+#   hint: "leave the parameter as it is on {machine}; a policy-admin may give it its values in config.sysctls or config.sysfs"
+deny_danger contains found if {
 	input.call.class == "apply"
 	some meaning in ["sysctls", "sysfs"]
 	places[meaning]
@@ -24,8 +24,8 @@ deny contains found if {
 # description: Most flags of the kubelet open or close something; a few are harmless within a range.
 # custom:
 #   code: BW-CONFIG-041
-#   hint: ""
-deny contains found if {
+#   hint: "leave the flag as it is on {machine}; a policy-admin may give it its values in config.kubelet_args"
+deny_danger contains found if {
 	input.call.class == "apply"
 	places["kubelet-args"]
 	bad := unfit("kubelet-args", "kubelet_args")
@@ -38,8 +38,8 @@ deny contains found if {
 # description: Schedulers and operators trust these labels.
 # custom:
 #   code: BW-CONFIG-042
-#   hint: ""
-deny contains found if {
+#   hint: "leave the label to the cluster; a policy-admin may name it in config.labels.allow"
+deny_danger contains found if {
 	input.call.class == "apply"
 	places.labels
 	bad := trusted("labels")
@@ -52,8 +52,8 @@ deny contains found if {
 # description: Network plugins and controllers take orders from these annotations.
 # custom:
 #   code: BW-CONFIG-043
-#   hint: ""
-deny contains found if {
+#   hint: "leave the annotation to the cluster; a policy-admin may name it in config.annotations.allow"
+deny_danger contains found if {
 	input.call.class == "apply"
 	places.annotations
 	bad := trusted("annotations")
@@ -66,8 +66,8 @@ deny contains found if {
 # description: NoExecute ends what runs on the machine at once. An effect that is not shown is taken for it.
 # custom:
 #   code: BW-CONFIG-044
-#   hint: ""
-deny contains found if {
+#   hint: "use NoSchedule, or drain {machine} first; a policy-admin may name the effect in config.taints.effects"
+deny_danger contains found if {
 	input.call.class == "apply"
 	places.taints
 	bad := {entry.key | some entry in entries("taints"); not lenient(entry.after)}

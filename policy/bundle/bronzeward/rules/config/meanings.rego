@@ -10,25 +10,47 @@ package bronzeward.rules.config
 import data.bronzeward.lib.finding
 
 # METADATA
-# title: a meaning that is refused
+# title: a danger that is refused
 # description: |
-#   One rule per meaning follows. An ordinary change has none that is refused, and then
-#   none of them is asked.
+#   One rule per meaning follows, and elsewhere are those that look at keys and counts and
+#   at what a change does. An ordinary change has no meaning that is refused, and no effect
+#   but a live one; then none of those rules is asked.
 # custom:
 #   code: BW-CONFIG-008
-#   hint: ""
+#   hint: bronzeward changes list
 deny contains found if {
 	input.call.class == "apply"
+	some found in standing
+}
+
+standing contains found if {
 	count(refused) > 0
 	some found in deny_meaning
 }
+
+standing contains found if {
+	count(effects) > 0
+	some found in deny_effect
+}
+
+# What names keys or counts has no meaning of its own that data could give a stance, so
+# data gives it by the code.
+standing contains found if {
+	some found in deny_danger
+	not agreeable(found.code)
+}
+
+# METADATA
+# title: agreeable
+# description: Data lets a meaning or code pass with approvals, of which at least one is needed.
+agreeable(name) if data.bronzeward.config.approvals[name] >= 1
 
 # METADATA
 # title: new trust
 # description: A key that the node trusts can make credentials that go round the gateway.
 # custom:
 #   code: BW-CONFIG-010
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (trust: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.trust
@@ -40,7 +62,7 @@ deny_meaning contains found if {
 # description: Pods, agents and SideroLink that may speak to the Talos API do not pass here.
 # custom:
 #   code: BW-CONFIG-011
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (side-door: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused["side-door"]
@@ -52,7 +74,7 @@ deny_meaning contains found if {
 # description: Static pods, extension services, manifests, mounts and udev rules run what they name.
 # custom:
 #   code: BW-CONFIG-012
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (code: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.code
@@ -64,7 +86,7 @@ deny_meaning contains found if {
 # description: A rule that shuts port 50000 cuts the gateway off for good, and the dry run says it is fine.
 # custom:
 #   code: BW-CONFIG-013
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (lock-out: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused["lock-out"]
@@ -76,7 +98,7 @@ deny_meaning contains found if {
 # description: A small change can take the machine's only address.
 # custom:
 #   code: BW-CONFIG-015
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (network: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.network
@@ -88,7 +110,7 @@ deny_meaning contains found if {
 # description: The machine may answer to another name, or its certificate no longer fit.
 # custom:
 #   code: BW-CONFIG-016
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (names: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.names
@@ -100,7 +122,7 @@ deny_meaning contains found if {
 # description: Whoever answers the node's questions sends it where they like.
 # custom:
 #   code: BW-CONFIG-017
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (resolving: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.resolving
@@ -112,7 +134,7 @@ deny_meaning contains found if {
 # description: A wrong clock makes good certificates bad and old ones good.
 # custom:
 #   code: BW-CONFIG-018
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (time: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.time
@@ -124,7 +146,7 @@ deny_meaning contains found if {
 # description: A watchdog or an out-of-memory trigger restarts the machine or kills what runs on it.
 # custom:
 #   code: BW-CONFIG-019
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (silent-reboot: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused["silent-reboot"]
@@ -136,7 +158,7 @@ deny_meaning contains found if {
 # description: Making a volume or changing its encryption writes to a disk.
 # custom:
 #   code: BW-CONFIG-020
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (storage: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.storage
@@ -148,7 +170,7 @@ deny_meaning contains found if {
 # description: The next upgrade or install takes this disk, this image and these arguments.
 # custom:
 #   code: BW-CONFIG-021
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (install: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.install
@@ -160,7 +182,7 @@ deny_meaning contains found if {
 # description: Mirrors, credentials, images and their verification say which programs run.
 # custom:
 #   code: BW-CONFIG-022
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (supply-chain: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused["supply-chain"]
@@ -172,7 +194,7 @@ deny_meaning contains found if {
 # description: Logs and events leave the machine.
 # custom:
 #   code: BW-CONFIG-023
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (exfiltration: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.exfiltration
@@ -184,7 +206,7 @@ deny_meaning contains found if {
 # description: A proxy in the environment sees what the machine fetches.
 # custom:
 #   code: BW-CONFIG-024
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (environment: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.environment
@@ -196,7 +218,7 @@ deny_meaning contains found if {
 # description: A worker stays a worker.
 # custom:
 #   code: BW-CONFIG-025
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (machine-type: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused["machine-type"]
@@ -208,7 +230,7 @@ deny_meaning contains found if {
 # description: Tokens, ids and names decide which cluster a machine joins.
 # custom:
 #   code: BW-CONFIG-026
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (cluster-identity: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused["cluster-identity"]
@@ -220,7 +242,7 @@ deny_meaning contains found if {
 # description: The machine would speak to another control plane.
 # custom:
 #   code: BW-CONFIG-027
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (endpoint: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.endpoint
@@ -232,7 +254,7 @@ deny_meaning contains found if {
 # description: Without it every Talos client certificate may do everything.
 # custom:
 #   code: BW-CONFIG-028
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (access: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.access
@@ -244,7 +266,7 @@ deny_meaning contains found if {
 # description: Debug prints secrets to the console; without persist a restart forgets the configuration.
 # custom:
 #   code: BW-CONFIG-029
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (debug: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.debug
@@ -256,7 +278,7 @@ deny_meaning contains found if {
 # description: A file written wrong keeps the machine from starting, and its content may be anything.
 # custom:
 #   code: BW-CONFIG-030
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (files: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.files
@@ -268,7 +290,7 @@ deny_meaning contains found if {
 # description: Modules and drivers run in the kernel.
 # custom:
 #   code: BW-CONFIG-031
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (kernel: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.kernel
@@ -280,7 +302,7 @@ deny_meaning contains found if {
 # description: Discovery and KubeSpan decide which peers the machine believes.
 # custom:
 #   code: BW-CONFIG-033
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (mesh: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.mesh
@@ -292,7 +314,7 @@ deny_meaning contains found if {
 # description: These fields are for control planes, and workers ignore or spread them.
 # custom:
 #   code: BW-CONFIG-034
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (control-plane: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused["control-plane"]
@@ -304,7 +326,7 @@ deny_meaning contains found if {
 # description: Seccomp profiles keep containers in their bounds.
 # custom:
 #   code: BW-CONFIG-035
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (hardening: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.hardening
@@ -316,7 +338,7 @@ deny_meaning contains found if {
 # description: The kubelet's configuration can open its own API or stop it.
 # custom:
 #   code: BW-CONFIG-037
-#   hint: ""
+#   hint: "leave it as it is on {machine}; a policy-admin may let it pass with more approvals (kubelet: 2 in config.approvals)"
 deny_meaning contains found if {
 	input.call.class == "apply"
 	where := refused.kubelet

@@ -35,7 +35,7 @@ deny contains found if {
 # description: The machine's row says what it is expected to be. An adoption changes no machine.
 # custom:
 #   code: BW-TARGET-004
-#   hint: ""
+#   hint: "only workers: bronzeward machines list"
 deny contains found if {
 	input.call.class in {"apply", "mutate"}
 	not adopts
@@ -48,7 +48,7 @@ deny contains found if {
 # description: It holds the keys of the cluster.
 # custom:
 #   code: BW-TARGET-005
-#   hint: ""
+#   hint: "only workers: bronzeward machines list"
 deny contains found if {
 	input.call.class == "config-read"
 	not input.machine.role == "worker"
@@ -72,7 +72,7 @@ deny contains found if {
 # description: An apply is judged on what was read from the machine, or not at all.
 # custom:
 #   code: BW-TARGET-007
-#   hint: ""
+#   hint: "try again; whether {machine} answers: bronzeward machines observe {machine}"
 deny contains found if {
 	input.call.class == "apply"
 	change.final
@@ -99,7 +99,7 @@ deny contains found if {
 # description: What the machine says it is counts, not only its row.
 # custom:
 #   code: BW-TARGET-009
-#   hint: ""
+#   hint: "only workers: bronzeward machines list"
 deny contains found if {
 	input.call.class == "apply"
 	change.final
@@ -135,13 +135,34 @@ served if input.evidence.minor in data.bronzeward.supported.minors
 # description: Another minor has other fields and other effects.
 # custom:
 #   code: BW-TARGET-011
-#   hint: ""
+#   hint: "bronzeward machines show {machine}"
 deny contains found if {
 	input.call.class == "apply"
 	change.final
 	input.evidence.type
 	not served
 	found := finding.because(rego.metadata.rule(), sprintf("%s runs Talos %s, and applies are judged for %s only", [finding.machine, input.evidence.version, concat(", ", data.bronzeward.supported.minors)]))
+}
+
+# METADATA
+# title: the Talos minor has no table
+# description: Without one nobody knows which changes of it need a reboot, so nothing is applied.
+# custom:
+#   code: BW-TARGET-013
+#   hint: "a policy-admin writes the table of {machine}'s minor into bronzeward/oracle/data.yaml, or takes the minor out of supported.minors"
+deny contains found if {
+	input.call.class == "apply"
+	change.final
+	served
+	not charted
+	found := finding.because(rego.metadata.rule(), sprintf("%s runs Talos %s, and the law has no table of what changes do there", [finding.machine, input.evidence.minor]))
+}
+
+# The main document's own fields are the least of a table.
+charted if {
+	table := data.bronzeward.oracle[input.evidence.minor]
+	table.fields != {}
+	table.kinds != {}
 }
 
 # METADATA

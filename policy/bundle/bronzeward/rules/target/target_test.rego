@@ -60,3 +60,18 @@ test_the_list_is_what_refuses_a_machine_going_down if {
 	going := sample.patched({"/evidence/stage": "shutting down"})
 	count(target.deny) == 0 with input as going with data.bronzeward.supported.stages as ["running", "shutting down"]
 }
+
+# A minor that data supports and no table knows is refused all the same.
+test_a_minor_without_a_table_is_refused if {
+	later := sample.patched({"/evidence/minor": "1.14", "/evidence/version": "v1.14.0"})
+	every tables in [{}, {"1.14": {}}, {"1.14": {"fields": {"debug": "live"}, "kinds": {}}}, {"1.14": "live"}] {
+		sample.codes(target.deny) == {"BW-TARGET-013"} with input as later with data.bronzeward.supported.minors as ["1.13", "1.14"] with data.bronzeward.oracle as tables
+	}
+}
+
+# The control: what refuses it is the table that is missing.
+test_with_a_table_the_minor_passes if {
+	later := sample.patched({"/evidence/minor": "1.14", "/evidence/version": "v1.14.0"})
+	tables := {"1.14": data.bronzeward.oracle["1.13"]}
+	count(target.deny) == 0 with input as later with data.bronzeward.supported.minors as ["1.13", "1.14"] with data.bronzeward.oracle as tables
+}
