@@ -30,7 +30,8 @@ func (f Fault) String() string {
 
 // Check says everything that is wrong with a directory of rules and data: what keeps it
 // from being read or compiled, rules without METADATA or with a code that another rule
-// has, and files that `opa fmt` would write otherwise. An empty list is a clean bill.
+// has, windows and freezes that cannot be read, and files that `opa fmt` would write
+// otherwise. An empty list is a clean bill.
 func Check(ctx context.Context, fsys fs.FS) ([]Fault, error) {
 	b, err := Load(fsys)
 	if err != nil {
@@ -47,6 +48,7 @@ func Check(ctx context.Context, fsys fs.FS) ([]Fault, error) {
 		out = append(out, faultsOf(err)...)
 	}
 	out = append(out, metadataFaults(b)...)
+	out = append(out, calendarFaults(b)...)
 	for _, f := range b.files {
 		if !strings.HasSuffix(f.Path, ".rego") {
 			continue

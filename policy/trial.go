@@ -125,15 +125,15 @@ func reached(c *ast.Compiler, seen *cover.Cover) (float64, []string) {
 }
 
 // Trial says whether a bundle may become live: it compiles strictly, asks for no
-// fact that does not exist, its rules have codes, it has tests and they pass, it answers every sample call without failing, and
-// it allows none that an invariant forbids. All objections are in the error, joined.
+// fact that does not exist, its rules have codes, its windows and freezes can be read, it
+// has tests and they pass, it answers every sample call without failing, and it allows none that an invariant forbids. All objections are in the error, joined.
 func Trial(ctx context.Context, b *Bundle) error {
 	e := New(EngineConfig{})
 	if err := e.Use(ctx, b); err != nil {
 		return fmt.Errorf("trying bundle: %w", err)
 	}
 	errs := []error{b.parsed.typeCheck()}
-	for _, f := range metadataFaults(b) {
+	for _, f := range append(metadataFaults(b), calendarFaults(b)...) {
 		errs = append(errs, errors.New(f.String()))
 	}
 	report, err := Test(ctx, b)
