@@ -59,7 +59,7 @@ reasons := [reason |
 # description: A revocation is for good.
 # custom:
 #   code: BW-ACT-001
-#   hint: ""
+#   hint: "a revocation has no undo: somebody else does this"
 deny contains finding.because(rego.metadata.rule(), sprintf("you, %s, are revoked, for good", [caller.named])) if {
 	not input.caller.revoked == false
 }
@@ -69,7 +69,7 @@ deny contains finding.because(rego.metadata.rule(), sprintf("you, %s, are revoke
 # description: What is not in the table is refused.
 # custom:
 #   code: BW-ACT-002
-#   hint: ""
+#   hint: a policy-admin gives the act a row in bronzeward/api/data.yaml
 deny contains found if {
 	not data.bronzeward.api.acts[input.act]
 	found := finding.because(rego.metadata.rule(), sprintf("no rule knows the act %q", [input.act]))
@@ -80,7 +80,7 @@ deny contains found if {
 # description: None of the caller's roles may do this.
 # custom:
 #   code: BW-ACT-003
-#   hint: ""
+#   hint: ask somebody with the role, or be in a group that role_bindings gives it
 deny contains found if {
 	act := data.bronzeward.api.acts[input.act]
 	needed := {role | some role in act.roles}
@@ -93,7 +93,7 @@ deny contains found if {
 # description: Automation may not do what asks for a person's judgement.
 # custom:
 #   code: BW-ACT-004
-#   hint: ""
+#   hint: "a person does it: bronzeward login"
 deny contains found if {
 	act := data.bronzeward.api.acts[input.act]
 	not act.human == false
@@ -106,7 +106,7 @@ deny contains found if {
 # description: A credential that has ended proves nothing.
 # custom:
 #   code: BW-ACT-005
-#   hint: ""
+#   hint: bronzeward login
 deny contains finding.because(rego.metadata.rule(), "the proof of this caller has ended") if {
 	not proof_lasts
 }
@@ -121,7 +121,7 @@ proof_lasts if {
 # description: An operator takes back what they proposed; an approver cancels any change.
 # custom:
 #   code: BW-ACT-006
-#   hint: ""
+#   hint: "bronzeward changes cancel {change} as its requester or as an approver"
 deny contains found if {
 	input.act == "changes.cancel-own"
 	known
@@ -134,7 +134,7 @@ deny contains found if {
 # description: What is done to a change is judged on the change, or not at all.
 # custom:
 #   code: BW-ACT-007
-#   hint: ""
+#   hint: bronzeward changes list
 deny contains found if {
 	startswith(input.act, "changes.")
 	not input.act in {"changes.read", "changes.submit"}
@@ -147,7 +147,7 @@ deny contains found if {
 # description: A certificate lasts as long as data says, and data has to say it.
 # custom:
 #   code: BW-ACT-008
-#   hint: ""
+#   hint: a policy-admin sets certificates.hours in bronzeward/api/data.yaml
 deny contains finding.because(rego.metadata.rule(), "certificates.hours is no whole number from 1 to 24, so no certificate is issued") if {
 	input.act == "certificates.issue"
 	not hours
@@ -169,7 +169,7 @@ deny contains finding.because(rego.metadata.rule(), "a certificate is issued on 
 # description: The approval would not count, so it is not taken.
 # custom:
 #   code: BW-APPROVAL-006
-#   hint: ""
+#   hint: "somebody of {approvers} approves it: bronzeward changes approve {change}"
 deny contains found if {
 	input.act == "changes.approve"
 	not asked
@@ -181,7 +181,7 @@ deny contains found if {
 # description: Who asks does not also agree, unless data says so.
 # custom:
 #   code: BW-APPROVAL-007
-#   hint: ""
+#   hint: "somebody else of {approvers} approves it: bronzeward changes approve {change}"
 deny contains found if {
 	input.act == "changes.approve"
 	own
@@ -194,7 +194,7 @@ deny contains found if {
 # description: Whatever the table of acts says.
 # custom:
 #   code: BW-APPROVAL-008
-#   hint: ""
+#   hint: "a person of {approvers} approves it: bronzeward changes approve {change}"
 deny contains finding.because(rego.metadata.rule(), "only people approve, and this caller is automation") if {
 	input.act == "changes.approve"
 	not input.caller.kind == "human"

@@ -118,7 +118,7 @@ deny contains found if {
 # description: A change without a list of holds was not judged under the locks.
 # custom:
 #   code: BW-HOLDS-008
-#   hint: ""
+#   hint: "try again; what holds it: bronzeward machines show {machine}"
 deny contains finding.because(rego.metadata.rule(), "whether the machine is held is not known") if {
 	change.mutating
 	not known
@@ -197,6 +197,4 @@ default cluster := "unknown"
 
 cluster := input.machine.cluster
 
-about(rule, message, hold) := object.union(found, {"hint": replace(found.hint, "{hold}", object.get(hold, "id", "ID"))}) if {
-	found := finding.because(rule, message)
-}
+about(rule, message, hold) := finding.filled(rule, message, {"{hold}": object.get(hold, "id", "ID")})

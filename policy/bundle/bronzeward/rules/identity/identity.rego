@@ -11,7 +11,7 @@ import data.bronzeward.lib.finding
 # description: A revocation is for good; what is not known to be unrevoked counts as revoked.
 # custom:
 #   code: BW-IDENTITY-001
-#   hint: ""
+#   hint: "a revocation has no undo: somebody else does this"
 deny contains finding.because(rego.metadata.rule(), sprintf("you, %s, are revoked, for good", [caller.named])) if {
 	not input.caller.revoked == false
 }
@@ -21,7 +21,7 @@ deny contains finding.because(rego.metadata.rule(), sprintf("you, %s, are revoke
 # description: None of the caller's groups stands in role_bindings.
 # custom:
 #   code: BW-IDENTITY-002
-#   hint: ""
+#   hint: "ask who keeps the groups of {caller} for one that role_bindings gives a role, then log in again"
 deny contains found if {
 	count(caller.roles) == 0
 	found := finding.because(rego.metadata.rule(), sprintf("%s is in no group that has a role here", [caller.named]))
@@ -32,7 +32,7 @@ deny contains found if {
 # description: A credential that has ended, or whose end is not known, proves nothing.
 # custom:
 #   code: BW-IDENTITY-003
-#   hint: ""
+#   hint: bronzeward login
 deny contains finding.because(rego.metadata.rule(), "the proof of this caller has ended; log in again") if {
 	not proof_lasts
 }
@@ -47,7 +47,7 @@ proof_lasts if {
 # description: A subject and a known kind are the least a caller has.
 # custom:
 #   code: BW-IDENTITY-004
-#   hint: ""
+#   hint: "log in with a credential that names a person or a service: bronzeward login"
 deny contains finding.because(rego.metadata.rule(), "this caller has no subject, or is neither human nor automation") if {
 	not somebody
 }

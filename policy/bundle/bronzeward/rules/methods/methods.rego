@@ -68,7 +68,7 @@ known := {"read", "config-read", "secret-read", "sensitive-read", "egress", "min
 # description: A method no row of the table gives a class is refused.
 # custom:
 #   code: BW-METHODS-001
-#   hint: ""
+#   hint: not through this gateway
 deny contains found if {
 	not input.call.class in known
 	found := finding.because(rego.metadata.rule(), sprintf("%s is no method this gateway knows", [input.call.method]))
@@ -79,7 +79,7 @@ deny contains found if {
 # description: What cannot be read whole cannot be judged, so it is never forwarded.
 # custom:
 #   code: BW-METHODS-002
-#   hint: ""
+#   hint: not through this gateway
 deny contains found if {
 	input.call.class == "upload"
 	found := finding.because(rego.metadata.rule(), sprintf("%s takes a stream from the caller, and what cannot be read whole is never forwarded", [input.call.method]))
@@ -101,7 +101,7 @@ deny contains found if {
 # description: Resources that Talos marks sensitive are given to nobody.
 # custom:
 #   code: BW-METHODS-004
-#   hint: ""
+#   hint: "not through this gateway; talosctl -n {machine} get TYPE reads types that are not secret"
 deny contains found if {
 	input.call.class == "secret-read"
 	found := finding.because(rego.metadata.rule(), sprintf("resources of type %s hold secrets and are given to nobody", [resource_type]))
@@ -112,7 +112,7 @@ deny contains found if {
 # description: Methods that change the machine other than by an apply are closed unless a role has them by name.
 # custom:
 #   code: BW-METHODS-005
-#   hint: ""
+#   hint: ask a policy-admin to name the method in permissions for a role of yours
 deny contains found if {
 	input.call.class == "mutate"
 	not allowed
@@ -172,7 +172,7 @@ deny contains found if {
 # description: Allowed, but data names no Talos role for the class.
 # custom:
 #   code: BW-METHODS-010
-#   hint: ""
+#   hint: a policy-admin names a Talos role in methods.roles or methods.method_roles
 deny contains found if {
 	allowed
 	not upstream
