@@ -60,8 +60,14 @@ type Want struct {
 	Roles    []string `json:"roles,omitempty"`
 	// Required is the count of approvals the law asks for.
 	Required *int `json:"required,omitempty"`
+	// Redact is whether secrets are hidden from the caller.
+	Redact *bool `json:"redact,omitempty"`
 	// Says is a piece of the first reason's message.
 	Says string `json:"says,omitempty"`
+	// Hint is a piece of the first reason's hint.
+	Hint string `json:"hint,omitempty"`
+	// Entry is wanted of the book's entry, member by member; see Entry.
+	Entry map[string]any `json:"entry,omitempty"`
 }
 
 // Read reads every *.yaml and *.yml of a directory tree as case files, strictly.

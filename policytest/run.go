@@ -16,6 +16,8 @@ type Result struct {
 	// Name is the file and the case's claim.
 	Name     string          `json:"name"`
 	Decision policy.Decision `json:"decision"`
+	// Entry is what the book would hold of it; see Entry.
+	Entry map[string]any `json:"entry"`
 	// Failures say what is not as wanted; empty for a case that holds.
 	Failures []string `json:"failures,omitempty"`
 }
@@ -42,7 +44,14 @@ func Run(ctx context.Context, b *policy.Bundle, fsys fs.FS) ([]Result, error) {
 				return nil, fmt.Errorf("%s: %w", title(f, c), err)
 			}
 			d := e.Decide(ctx, facts)
-			out = append(out, Result{Name: title(f, c), Decision: d, Failures: c.Want.compare(d)})
+			entry, err := Entry(facts, d)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", title(f, c), err)
+			}
+			out = append(out, Result{
+				Name: title(f, c), Decision: d, Entry: entry,
+				Failures: append(c.Want.compare(d), missing("", c.Want.Entry, entry)...),
+			})
 		}
 	}
 	return out, nil
@@ -80,6 +89,12 @@ func (w Want) compare(d policy.Decision) []string {
 	}
 	if w.Required != nil && d.Approvals.Required != *w.Required {
 		fail("%d approvals are required, want %d", d.Approvals.Required, *w.Required)
+	}
+	if w.Redact != nil && d.Redact != *w.Redact {
+		fail("redact is %t, want %t", d.Redact, *w.Redact)
+	}
+	if w.Hint != "" && (len(d.Reasons) == 0 || !strings.Contains(d.Reasons[0].Hint, w.Hint)) {
+		fail("the first reason's hint is not %q: %+v", w.Hint, d.Reasons)
 	}
 	if w.Says != "" && (len(d.Reasons) == 0 || !strings.Contains(d.Reasons[0].Message, w.Says)) {
 		fail("the first reason does not say %q: %+v", w.Says, d.Reasons)
