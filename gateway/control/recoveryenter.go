@@ -98,7 +98,7 @@ func (s *Store) endEpoch(ctx context.Context, tx pgx.Tx, by policy.Person, entry
 	if out.EnteredAt, err = readClock(ctx, tx); err != nil {
 		return err
 	}
-	if out.Found, out.Revoked, err = readFound(ctx, tx); err != nil {
+	if out.Found, _, out.Revoked, err = readFound(ctx, tx); err != nil {
 		return err
 	}
 	if out.State == RecoveryNone {

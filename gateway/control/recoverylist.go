@@ -79,7 +79,7 @@ func readStatus(ctx context.Context, tx pgx.Tx, deny []policy.Person, settled bo
 	if err := scanWithStanding(tx.QueryRow(ctx, sqlStamp, "", ""), &out.Standing, &version, &out.Epoch, &revision, &revoked, &now); err != nil {
 		return out, sqlError("reading how the recovery stands", err)
 	}
-	if out.Found, _, err = readFound(ctx, tx); err != nil {
+	if out.Found, _, _, err = readFound(ctx, tx); err != nil {
 		return out, err
 	}
 	entered, err := latestRecovery(ctx, tx)

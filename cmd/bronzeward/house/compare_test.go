@@ -51,7 +51,7 @@ func TestWhatIsFoundIsMarkedThoughOpenBaoTakesNothing(t *testing.T) {
 				Installation: snap.InstallationID.String(), Epoch: snap.Epoch.String(), AuthorityVersion: snap.AuthorityVersion + more, Written: time.Now(),
 			}}}
 			_, err = c.check(t.Context())
-			found, foundErr := store.FoundNow(t.Context())
+			found, _, foundErr := store.FoundNow(t.Context())
 			if foundErr != nil {
 				t.Fatal(foundErr)
 			}
