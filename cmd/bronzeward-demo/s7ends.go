@@ -41,7 +41,7 @@ func (r *restoring) list(ctx context.Context) error {
 		return err
 	}
 	for _, must := range []string{
-		"entered", "1 approvals of the old epoch are void, and 1 changes ended", "1 of 1 lost revocations were not made again",
+		"entered", "1 approval of the old epoch is void, and 1 change ended", "1 of 1 lost revocation was not made again",
 		"3 machines were not observed since: controlplane-1, worker-1, worker-2",
 	} {
 		if !strings.Contains(out, must) {

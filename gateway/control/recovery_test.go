@@ -120,7 +120,7 @@ func TestARecoveryFromEndToEnd(t *testing.T) {
 	wantErr(t, err, ErrConflict)
 	err = s.MayExit(t.Context(), Exiting{})
 	wantRecovery(t, err, "BW-RECOVERY-005")
-	for _, must := range []string{"1 of 1 lost revocations", "1 attempt is unresolved"} {
+	for _, must := range []string{"1 of 1 lost revocation was", "1 attempt is unresolved"} {
 		if !strings.Contains(err.Error(), must) {
 			t.Errorf("it does not say %q: %v", must, err)
 		}

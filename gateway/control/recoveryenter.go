@@ -139,7 +139,7 @@ func (s *Store) endEpoch(ctx context.Context, tx pgx.Tx, by policy.Person, entry
 
 // detail is what the first entry of the new tree says of the old one.
 func (r *Recovery) detail() string {
-	text := fmt.Sprintf("epoch %s ended, with a head of %d leaves", r.OldEpoch, r.OldSize)
+	text := fmt.Sprintf("epoch %s ended, with a head of %s", r.OldEpoch, number(r.OldSize, "leaf", "leaves"))
 	if r.OldRoot != "" {
 		text += " and root " + r.OldRoot
 	}
