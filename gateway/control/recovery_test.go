@@ -170,6 +170,9 @@ func TestAnOlderOpenBaoMayBeBroughtBack(t *testing.T) {
 	if err := s.MarkFound(t.Context(), Found{OfEpoch: s.Snapshot().Epoch, State: RecoveryOlderOpenBao, Message: "OpenBao is older"}); err != nil {
 		t.Fatal(err)
 	}
+	if now, err := s.RecoveryStatus(t.Context(), nil); err != nil || len(now.Items) != 1 || !strings.HasPrefix(now.Items[0].Do, "bring back the newest state of OpenBao") {
+		t.Errorf("the list is %+v, %v", now.Items, err)
+	}
 	_, err := s.Admit(t.Context(), apply(get(t, s, "w1"), boris), allow)
 	wantGuard(t, err, "attempts_not_in_recovery")
 	was, anchor, err := s.FoundNow(t.Context())

@@ -58,25 +58,33 @@ type RecoveryStatus struct {
 	// Denied are people whom the gateway's deny list names and who are not revoked here.
 	Denied []policy.Person
 	Items  []RecoveryItem
+
+	version int64
+	now     time.Time
 }
 
-// RecoveryStatus reads it, for a deny list. It takes no lock.
+// RecoveryStatus reads it, for a deny list. It takes no lock. A database that is older than this
+// process has seen it is said to be, as decisions say it here, before it is marked for all.
 func (s *Store) RecoveryStatus(ctx context.Context, deny []policy.Person) (RecoveryStatus, error) {
+	was := s.seen.before()
 	var out RecoveryStatus
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.watch, opts, func(tx pgx.Tx) (err error) {
 		out, err = readStatus(ctx, tx, deny, false)
 		return err
 	})
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	s.seen.hold(was, out.Epoch, out.version, out.now, &out.Standing)
+	out.Items = out.checklist(false)
+	return out, nil
 }
 
 func readStatus(ctx context.Context, tx pgx.Tx, deny []policy.Person, settled bool) (out RecoveryStatus, err error) {
-	var version int64
-	var now time.Time
 	var revision string
 	var revoked bool
-	if err := scanWithStanding(tx.QueryRow(ctx, sqlStamp, "", ""), &out.Standing, &version, &out.Epoch, &revision, &revoked, &now); err != nil {
+	if err := scanWithStanding(tx.QueryRow(ctx, sqlStamp, "", ""), &out.Standing, &out.version, &out.Epoch, &revision, &revoked, &out.now); err != nil {
 		return out, sqlError("reading how the recovery stands", err)
 	}
 	if out.Found, _, _, err = readFound(ctx, tx); err != nil {
