@@ -62,7 +62,7 @@ func (r *restoring) list(ctx context.Context) error {
 		return err
 	}
 	out, err = r.w.Bronzeward(ctx, "rhea", "recovery", "exit")
-	if err := r.refused("ending the recovery", out, err, "BW-RECOVERY-005", "not observed", "revocations"); err != nil {
+	if err := r.refused("ending the recovery", out, err, "BW-RECOVERY-005", "not observed", "lost revocation"); err != nil {
 		return err
 	}
 	r.did("control: an approval of the old epoch, releasing a machine nobody looked at, and ending it now are refused")
