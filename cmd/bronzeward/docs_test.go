@@ -152,7 +152,7 @@ func TestEveryFactIsExplained(t *testing.T) {
 func TestEveryKeyOfTheDataIsExplained(t *testing.T) {
 	text := page(t, "policies.md")
 	for file, part := range map[string][2]string{
-		"bronzeward/data.yaml":         {"### `bronzeward/data.yaml`", "A window, here over midnight"},
+		"bronzeward/data.yaml":         {"### `bronzeward/data.yaml`", "With `quorum.required: 0`"},
 		"bronzeward/methods/data.yaml": {"### `bronzeward/methods/data.yaml`", "### "},
 		"bronzeward/api/data.yaml":     {"### `bronzeward/api/data.yaml`", "### "},
 		"bronzeward/config/data.yaml":  {"### `bronzeward/config/data.yaml`", "### "},

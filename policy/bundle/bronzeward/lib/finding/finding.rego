@@ -31,7 +31,16 @@ hint(text) := plain(replace(text, "{change}", input.change.id)) if contains(text
 
 plain(text) := text if not contains(text, "{")
 
-plain(text) := strings.replace_n({"{machine}": machine, "{caller}": caller.named, "{approvers}": quorum.named}, text) if contains(text, "{")
+plain(text) := replace(text, "{machine}", machine) if {
+	contains(text, "{")
+	not peopled(text)
+}
+
+plain(text) := strings.replace_n({"{machine}": machine, "{caller}": caller.named, "{approvers}": quorum.named}, text) if peopled(text)
+
+peopled(text) if contains(text, "{caller}")
+
+peopled(text) if contains(text, "{approvers}")
 
 # METADATA
 # scope: document

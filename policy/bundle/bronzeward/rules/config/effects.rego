@@ -53,11 +53,21 @@ deny_effect contains found if {
 }
 
 # METADATA
+# scope: document
 # title: effects
 # description: |
 #   The places whose change is not simply live, by what the oracle says a change there does,
 #   found once. A word that is none of the three is as good as none.
-effects := {effect: found | some effect, found in affected}
+effects := {} if all_live
+
+effects := {effect: found | some effect, found in affected} if not all_live
+
+# The ordinary change is of a few fields that stand in the table as they are.
+all_live if {
+	every place in touched {
+		data.bronzeward.oracle[input.evidence.minor].fields[place[1]] == "live"
+	}
+}
 
 affected[effect] contains place if {
 	some place in touched
