@@ -125,11 +125,7 @@ others := {
 		"facts": {"/config/documents": [{"api_version": "v1alpha1", "kind": "NosuchConfig", "name": ""}]},
 		"want": {"BW-CONFIG-003"},
 	},
-	"too many documents": {
-		"facts": {"/config/changes": [sample.change(sprintf("TimeSyncConfig/l%d", [i]), "x", "x") | some i in numbers.range(1, 501)]},
-		"want": {"BW-CONFIG-006", "BW-CONFIG-018"},
-	},
-	"as many that stay as they are": {
+	"many documents that stay as they are": {
 		"facts": {"/config/documents": [{"api_version": "v1alpha1", "kind": "LinkConfig", "name": sprintf("l%d", [i])} | some i in numbers.range(1, 501)]},
 		"want": set(),
 	},
