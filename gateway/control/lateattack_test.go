@@ -86,3 +86,15 @@ func TestNobodySaysWhatBecameOfARetiredMachinesAttempt(t *testing.T) {
 		t.Errorf("the attempt is %s, %v", got.State, err)
 	}
 }
+
+// What was sent to one node does not land on the node that replaced it: what that one runs instead is a drift.
+func TestAnAttemptDoesNotLandOnTheNodeThatReplacedItsOwn(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	sees(t, s, sightOf(t, s, "w1", digestB, digestB, 1), SightBaseline)
+	a := open(t, s, "w1", anna)
+	w.judge(t, s, a, false)
+	ok(t)(s.PinMachine(t.Context(), "w1", worker(7), true, by(admin, "machines.repin")))
+	wantErr(t, s.landed(t, a, digestA), ErrNotLate)
+	sees(t, s, sightOf(t, s, "w1", digestA, digestA, 1), SightOpened)
+}
