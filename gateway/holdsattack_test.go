@@ -16,9 +16,12 @@ import (
 	"bronzeward/gateway/control"
 )
 
+// caKey stands in for the key of an authority.
+const caKey = "LS0tLS1CRUdJTiBFRDI1NTE5IFBSSVZBVEUgS0VZLS0tLS0KTUM0Q0FRQXdCUVlESzJWd0JDSUVJTHQ0Z1V4ZGJ0dE1nT1hwVTR6dlBmQ1R2WVpJV1lGdnNHcFBzQ2p0Y3pZdgotLS0tLUVORCBFRDI1NTE5IFBSSVZBVEUgS0VZLS0tLS0K"
+
 // controlPlane is the text of a control plane, with a change.
 func controlPlane(text []byte) []byte {
-	return bytes.Replace(text, []byte("type: worker"), []byte("type: controlplane"), 1)
+	return bytes.ReplaceAll(bytes.Replace(text, []byte("type: worker"), []byte("type: controlplane"), 1), []byte(`key: ""`), []byte("key: "+caKey))
 }
 
 // No copy of a control plane's configuration is kept, sealed or not: it holds the keys of the cluster. Neither what its
@@ -82,8 +85,8 @@ func TestWhatTheLawForbidsIsNotAdopted(t *testing.T) {
 // address by then.
 func TestRetiringEndsWhatIsOpen(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	h := newHouse(t, func(s *setup) { s.following = true })
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	s := must(h.as(t, "vera").openEvents(ctx, "w1"))(t)
 	h.streams(t, "w1", 1)
@@ -130,4 +133,30 @@ func TestEnteringRecoveryAgainWithItsKey(t *testing.T) {
 	_, err = acts.ExitRecovery(t.Context(), h.actor(t, "rhea"), false, "", nil)
 	ok(t, err)
 	again("after it")
+}
+
+// A read that was aimed before its machine was retired, and is written down after it, is refused: its addresses are not the machine's
+// any more.
+func TestAReadThatMeetsARetirementIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, nil)
+	let := must(h.db.HoldAuthority(t.Context()))(t)
+	waiting := func(n int) {
+		t.Helper()
+		eventually(t, "waiting for the lock", func() bool { return must(h.db.Waiting(t.Context()))(t) >= n })
+	}
+	done, read := make(chan error, 1), make(chan answer, 1)
+	go func() {
+		_, err := h.acts().RetireMachine(t.Context(), h.actor(t, "rhea"), "w1", "its board burnt", nil)
+		done <- err
+	}()
+	waiting(1) // the retirement is first in the queue, and nobody knows of it yet
+	go func() { read <- h.as(t, "vera").version(t, "w1") }()
+	waiting(2)
+	ok(t, let())
+	ok(t, <-done)
+	refusedWith(t, <-read, codes.PermissionDenied, "BW-HOLDS-009")
+	if n := len(h.nodes["w1"].Log().Of(methodVersion)); n != 0 {
+		t.Errorf("%d reads came to the machine", n)
+	}
 }
