@@ -156,7 +156,9 @@ func (otherCopy) Altered() bool { return true }
 
 // copied says whether what a machine runs may be kept, sealed. What its row says of it is an operator's word, so that the machine is
 // asked too.
-func copied(m *control.Machine, e *upstream.Evidence) bool { return m.Role == "worker" && e.Type == "worker" }
+func copied(m *control.Machine, e *upstream.Evidence) bool {
+	return m.Role == "worker" && e.Type == "worker"
+}
 
 // notKept is sealed in the place of a control plane's configuration.
 const notKept = "no copy of a control plane's configuration is kept"

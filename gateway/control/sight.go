@@ -161,6 +161,9 @@ func (j *judging) judge(ctx context.Context) (SightResult, error) {
 	o := j.o
 	same := o.Active == j.m.ActiveDigest && o.Persistent == j.m.PersistentDigest
 	switch {
+	case j.m.ActiveDigest != "" && (!sameKey(j.m.ActiveDigest, o.Active) || !sameKey(j.m.PersistentDigest, o.Persistent)):
+		// Digests of two keys are never compared: that is no drift, and no sight either.
+		return "", fmt.Errorf("%w: what runs on %s was digested with another key than what was applied", ErrInvalid, j.m.Name)
 	case j.drift != nil && same:
 		j.drift.FoundActive, j.drift.FoundPersistent = o.Active, o.Persistent
 		if err := j.closeDrift(ctx, j.tx, j.st, &j.m, j.drift, DriftReturned, ChangeID{}); err != nil {
@@ -177,9 +180,6 @@ func (j *judging) judge(ctx context.Context) (SightResult, error) {
 		return SightBaseline, j.baseline(ctx)
 	case same:
 		return j.step(ctx)
-	case !sameKey(j.m.ActiveDigest, o.Active) || !sameKey(j.m.PersistentDigest, o.Persistent):
-		// Digests of two keys are never compared: that is no drift, and no sight either.
-		return "", fmt.Errorf("%w: what runs on %s was digested with another key than what was applied", ErrInvalid, j.m.Name)
 	}
 	if late, err := j.late(ctx); late || err != nil {
 		return SightLate, err

@@ -62,3 +62,15 @@ func TestAnOlderSightOpensNoDrift(t *testing.T) {
 		t.Errorf("%d drifts", n)
 	}
 }
+
+// Digests of two keys are never compared, while a drift is open neither: a replica that lacks the key of what was applied moves none.
+func TestASightOfAnotherKeyMovesNoDrift(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	d := drifted(t, s, "w1")
+	_, err := s.RecordSight(t.Context(), sightOf(t, s, "w1", "sha256:cccc", "sha256:cccc", 2))
+	wantErr(t, err, ErrInvalid)
+	if got := drift(t, s, d.ID); got.FoundActive != digestC {
+		t.Errorf("the drift has %s", got.FoundActive)
+	}
+}
