@@ -152,6 +152,10 @@ func (c *call) look(t *target) (*look, error) {
 	}
 	if c.adopts() {
 		l.config.Base = l.config.Digest
+		l.config.ChangesKnown = l.config.ChangesKnown && !c.act.unknown
+		if !facts.SameText(asked, evidence.Persistent.Text) {
+			alsoOnDisk(l.config, c.g.reader.Read(c.ctx, evidence.Persistent.Text, against, evidence.Persistent.Text))
+		}
 	}
 	l.digests(c.g.digester, asked)
 	c.g.metrics.seconds.WithLabelValues("facts").Observe(time.Since(began).Seconds())
