@@ -2,6 +2,7 @@ package bronzeward.rules.config
 
 import data.bronzeward.lib.change
 import data.bronzeward.lib.finding
+import data.bronzeward.lib.quorum as needs
 
 # METADATA
 # title: judging
@@ -157,14 +158,14 @@ raising contains [what, needed] if {
 	some meaning, needed in data.bronzeward.config.approvals
 	where := meanings[meaning]
 	agreeable(meaning)
-	what := sprintf("a change of %s, needing %d approvals: %s", [meaning, needed, listed(where)])
+	what := sprintf("a change of %s, needing %s: %s", [meaning, needs.counted(needed), listed(where)])
 }
 
 raising contains [what, needed] if {
 	some found in deny_danger
 	agreeable(found.code)
 	needed := data.bronzeward.config.approvals[found.code]
-	what := sprintf("%s (%s), needing %d approvals", [found.message, found.code, needed])
+	what := sprintf("%s (%s), needing %s", [found.message, found.code, needs.counted(needed)])
 }
 
 # METADATA
@@ -173,6 +174,16 @@ raising contains [what, needed] if {
 quorum contains needed if {
 	input.call.class == "apply"
 	some [_, needed] in raising
+}
+
+# METADATA
+# title: quorum of what was not compared
+# description: It may be any of the meanings, so it needs as many as the one that needs the most.
+quorum contains needed if {
+	input.call.class == "apply"
+	not_compared
+	not passes("not-compared")
+	some needed in data.bronzeward.config.approvals
 }
 
 # METADATA
@@ -247,6 +258,23 @@ adopts if input.change.kind == "adopt"
 grouped[meaning] contains place if {
 	some place in touched
 	meaning := meaning_of(place[0], place[1])
+}
+
+# The meaning is a variable, because a name that stands in the head is there with no place, too.
+grouped[meaning] contains ["no copy of what was applied is kept", ""] if {
+	not_compared
+	meaning := "not-compared"
+}
+
+# METADATA
+# title: not compared
+# description: |
+#   An adoption whose differences nobody can show. Facts that do not say whether they are known
+#   show none either.
+not_compared if {
+	judging
+	adopts
+	not input.config.changes_known == true
 }
 
 # METADATA
