@@ -49,6 +49,9 @@ func (c *call) sendApply(t *target, l *look, d policy.Decision, adm control.Admi
 	c.g.metrics.attempts.WithLabelValues(string(closing.To)).Inc()
 	c.note(slog.String("attempt", attempt.ID.String()), slog.String("state", string(closing.To)))
 	c.attempt = attempt
+	if closing.To == control.StateCompleted && c.kind() == control.KindRevert {
+		c.g.settled(ctx, c.act.change)
+	}
 	return c.answerApply(t, l, d, adm, closing, answer)
 }
 

@@ -108,6 +108,11 @@ func (g *Gateway) resolve(ctx context.Context, a *control.Attempt) {
 	case err == nil:
 		g.metrics.attempts.WithLabelValues(string(control.StateCompleted)).Inc()
 		g.log.InfoContext(ctx, "attempt is completed by what the machine holds", slog.String("attempt", a.ID.String()), slog.String("machine", machine.Name))
+		if (a.ChangeID != control.ChangeID{}) {
+			if ch, err := g.store.GetChange(ctx, a.ChangeID); err == nil {
+				g.settled(ctx, &ch)
+			}
+		}
 	case errors.Is(err, control.ErrNotOwner), errors.Is(err, control.ErrTooEarly):
 		// Another replica was first, or the evidence says nothing yet.
 	default:

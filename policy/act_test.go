@@ -14,7 +14,7 @@ var acts = []struct {
 	roles string
 	human bool
 }{
-	{"machines.read changes.read attempts.read drift.read decisions.own identities.read", "viewer operator approver auditor recovery-admin policy-admin", false},
+	{"machines.read changes.read attempts.read drift.read recovery.read decisions.own identities.read", "viewer operator approver auditor recovery-admin policy-admin", false},
 	{"clusters.read", "viewer operator approver auditor recovery-admin policy-admin", false},
 	{"certificates.issue", "viewer operator approver auditor recovery-admin policy-admin", false},
 	{"digests.compute", "operator approver auditor", false},
@@ -24,7 +24,8 @@ var acts = []struct {
 	{"decisions.read decisions.follow decisions.export proofs.read", "auditor recovery-admin", false},
 	{"policy.read", "policy-admin auditor recovery-admin", false},
 	{"machines.update", "operator", true},
-	{"machines.add machines.import machines.observe machines.pin changes.submit changes.apply changes.cancel-own drift.adopt drift.revert", "operator", false},
+	{"machines.add machines.import machines.pin changes.submit changes.apply changes.cancel-own drift.adopt drift.revert", "operator", false},
+	{"machines.observe", "operator recovery-admin", false},
 	{"machines.freeze", "operator approver recovery-admin", false},
 	{"changes.approve changes.reject changes.cancel machines.unfreeze machines.repin clusters.limit", "approver", true},
 	{"approvals.revoke", "approver recovery-admin", true},

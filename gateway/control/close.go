@@ -189,7 +189,10 @@ func (s *Store) finish(ctx context.Context, tx pgx.Tx, a *Attempt, to State, act
 		return uuid.Nil, err
 	}
 	if to == StateCompleted {
-		if _, err := tx.Exec(ctx, sqlMachineApplied, a.MachineID, active, persistent); err != nil {
+		b := &pgx.Batch{}
+		b.Queue(sqlMachineApplied, a.MachineID, active, persistent)
+		b.Queue(sqlMachineSightRead, a.MachineID, active, persistent)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return uuid.Nil, sqlError("keeping the digests last applied", err)
 		}
 		if err := s.afterRevert(ctx, tx, a, active, persistent); err != nil {

@@ -22,6 +22,12 @@ var (
 	sqlDriftsCount string
 	//go:embed queries/machine_sight.sql
 	sqlMachineSight string
+	//go:embed queries/machine_sights.sql
+	sqlMachineSights string
+	//go:embed queries/machine_sight_again.sql
+	sqlMachineSightAgain string
+	//go:embed queries/machine_sight_read.sql
+	sqlMachineSightRead string
 	//go:embed queries/machine_sight_keep.sql
 	sqlMachineSightKeep string
 	//go:embed queries/attempts_landed.sql

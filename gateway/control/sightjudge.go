@@ -32,6 +32,7 @@ func (j *judging) baseline(ctx context.Context) error {
 func takeAsApplied(ctx context.Context, tx pgx.Tx, machine uuid.UUID, active, persistent string) error {
 	b := &pgx.Batch{}
 	b.Queue(sqlMachineApplied, machine, active, persistent)
+	b.Queue(sqlMachineSightRead, machine, active, persistent)
 	b.Queue(sqlSerialBump, machine)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return sqlError("keeping the digests last applied", err)
@@ -158,7 +159,7 @@ func (j *judging) follow(ctx context.Context) (SightResult, error) {
 		}
 		return SightNoted, j.note(ctx)
 	}
-	if err := j.append(ctx, entryDriftMoved, "drift "+d.ID.String()+": it runs "+o.Active+" by now, on its disk is "+o.Persistent); err != nil {
+	if err := j.appendFrom(ctx, d.FoundActive, d.FoundPersistent, entryDriftMoved, "drift "+d.ID.String()+": it runs "+o.Active+" by now, on its disk is "+o.Persistent); err != nil {
 		return "", err
 	}
 	changes, err := changesJSON(o.Changes)

@@ -19,6 +19,7 @@ type commands struct {
 	Attempts   Attempts   `cmd:""`
 	Notices    Notices    `cmd:""`
 	Digest     Digest     `cmd:""`
+	Drift      Drift      `cmd:""`
 	DigestKeys DigestKeys `cmd:"" name:"digest-keys"`
 }
 

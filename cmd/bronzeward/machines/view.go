@@ -117,9 +117,13 @@ func (v machineView) heldBy() string {
 }
 
 func holdText(h api.Hold) string {
-	text := fmt.Sprintf("%s %s of %s since %s", h.Kind, h.ID, ask.Person(h.Holder), cli.Stamp(&h.Since))
-	if h.Holder.Subject == "" { // a drift is nobody's
-		text = fmt.Sprintf("%s %s since %s", h.Kind, h.ID, cli.Stamp(&h.Since))
+	id := h.ID
+	if h.Kind == api.HoldKindRecovery {
+		id = "of epoch " + id
+	}
+	text := fmt.Sprintf("%s %s of %s since %s", h.Kind, id, ask.Person(h.Holder), cli.Stamp(&h.Since))
+	if h.Holder.Subject == "" { // a drift and a recovery are nobody's
+		text = fmt.Sprintf("%s %s since %s", h.Kind, id, cli.Stamp(&h.Since))
 	}
 	if h.Reason != "" {
 		text += ": " + h.Reason

@@ -965,7 +965,10 @@ type Drift struct {
 
 	// ClosedDecisionID The entry that closed it.
 	ClosedDecisionID UUIDIfAny `json:"closed_decision_id"`
-	Cluster          string    `json:"cluster"`
+
+	// ClosedWith What the machine held when it was closed; null while it is open.
+	ClosedWith *Digests `json:"closed_with"`
+	Cluster    string   `json:"cluster"`
 
 	// Compared False when no copy of what was applied could be compared with, so that no change is listed.
 	Compared bool `json:"compared"`
@@ -1103,8 +1106,8 @@ type HealthStatus string
 type HeldMachine struct {
 	Cluster string `json:"cluster"`
 
-	// Matches What was observed is the machine it is pinned to.
-	Matches bool   `json:"matches"`
+	// Matches What was observed is the machine it is pinned to; null while it was not observed.
+	Matches *bool  `json:"matches"`
 	Name    string `json:"name"`
 
 	// ObservedAt When it was last observed since the recovery was entered.
@@ -1258,7 +1261,7 @@ type Machine struct {
 	// Serial Moves when an attempt or a drift opens or closes and when addresses or identity change.
 	Serial int64 `json:"serial"`
 
-	// Staged Whether another configuration than the active one was on its disk when it was last observed: the next reboot would bring that. Null while it was never observed, or the two cannot be compared.
+	// Staged Whether another configuration than the active one was on its disk when it was last read: the next reboot would bring that. Null while it was never read, or the two cannot be compared.
 	Staged *bool `json:"staged"`
 }
 
@@ -1567,7 +1570,7 @@ type RecoveryStatus struct {
 	// Message What was found; empty otherwise.
 	Message string `json:"message"`
 
-	// Since When it was found.
+	// Since When it was found, or recovery was entered.
 	Since *time.Time `json:"since"`
 
 	// State `rolled-back`, the database is older than OpenBao remembers, or another; `older-openbao`, OpenBao is older than the database remembers; `entered`, a recovery is under way.
