@@ -57,7 +57,7 @@ func (g *Gateway) settleOnce(ctx context.Context) error {
 	}
 	for i := range dead {
 		a := &dead[i]
-		err := g.store.MarkUnresolved(ctx, a.ID, "the gateway that sent it is gone: "+a.Owner.Instance)
+		err := g.store.MarkUnresolved(ctx, a.ID, "the lease of "+a.Owner.Instance+" ended, and whether it sent the bytes is not known")
 		if err != nil && !errors.Is(err, control.ErrNotOwner) {
 			return err
 		}
@@ -88,7 +88,7 @@ func (g *Gateway) resolve(ctx context.Context, a *control.Attempt) {
 	late := readBackOutcome(&seen, a.Digest, a.Digest)
 	late.Kind = audit.OutcomeLate
 	late.Duration = g.store.Snapshot().Now().Sub(a.OpenedAt)
-	late.Message = "late landing of attempt " + a.ID.String() + ", seen " + late.Duration.Round(time.Second).String() + " after its decision"
+	late.Message = "the machine holds what attempt " + a.ID.String() + " sent, seen " + late.Duration.Round(time.Second).String() + " after its decision"
 	err := g.store.ResolveAttempt(ctx, a.ID, a.Digest, a.Digest, late)
 	switch {
 	case err == nil:

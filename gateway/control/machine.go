@@ -67,8 +67,8 @@ func (m *Machine) Staged() *bool {
 	return new(o.Active != o.Persistent)
 }
 
-// inService refuses what cannot be done to a machine that is retired.
-func (m *Machine) inService(doing string) error {
+// InService refuses what cannot be done to a machine that is retired.
+func (m *Machine) InService(doing string) error {
 	if m.Retired == nil {
 		return nil
 	}

@@ -249,7 +249,7 @@ func sentence(o outcome) string {
 		}
 		return words("accounted for"+by, o.Message)
 	case audit.OutcomeLate:
-		return words("it landed late: the machine holds "+o.Digest, o.Message)
+		return words("seen later: the machine holds "+o.Digest, o.Message)
 	}
 	return words(o.Kind, o.State, o.Code, o.Message, o.Digest)
 }
