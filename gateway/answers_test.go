@@ -56,12 +56,12 @@ func TestNobodyLooksAtARetiredMachine(t *testing.T) {
 	if !errors.Is(err, control.ErrTooEarly) || !regexp.MustCompile(`^it may land yet: attempt `+id.String()+` may be accounted for from \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC on$`).MatchString(err.Error()) {
 		t.Errorf("before the floor: %v", err)
 	}
-	_ = must(h.acts().Observe(t.Context(), rhea, "w1", nil))(t)
+	_ = must(h.acts().Observe(t.Context(), h.actor(t, "otto"), "w1", nil))(t)
 	if a := must(h.store.GetAttempt(t.Context(), id))(t); a.Retired {
 		t.Error("its machine is said to be retired")
 	}
 	_ = must(h.acts().RetireMachine(t.Context(), rhea, "w1", "burnt", nil))(t)
-	if _, err := h.acts().Observe(t.Context(), rhea, "w1", nil); !errors.Is(err, control.ErrRetired) {
+	if _, err := h.acts().Observe(t.Context(), h.actor(t, "otto"), "w1", nil); !errors.Is(err, control.ErrRetired) {
 		t.Errorf("observing: %v", err)
 	}
 	if _, err := h.acts().Account(t.Context(), rhea, id, false, "why", nil); !errors.Is(err, control.ErrRetired) {

@@ -653,7 +653,7 @@ type Change struct {
 	// Base What a machine runs, and what it has on its disk.
 	Base Digests `json:"base"`
 
-	// ChangesCount How many values it changes; null where nobody can say
+	// ChangesCount How many values it changes; null where nobody can say, of an adoption when no copy of what was applied before was kept.
 	ChangesCount *int      `json:"changes_count"`
 	Cluster      string    `json:"cluster"`
 	CreatedAt    time.Time `json:"created_at"`
