@@ -152,6 +152,10 @@ func (c *call) look(t *target) (*look, error) {
 	}
 	if c.adopts() {
 		l.config.Base = l.config.Digest
+		l.config.ChangesKnown = l.config.ChangesKnown && !c.act.unknown
+		if !facts.SameText(asked, evidence.Persistent.Text) {
+			alsoOnDisk(l.config, c.g.reader.Read(c.ctx, evidence.Persistent.Text, against, evidence.Persistent.Text))
+		}
 	}
 	l.digests(c.g.digester, asked)
 	c.g.metrics.seconds.WithLabelValues("facts").Observe(time.Since(began).Seconds())
@@ -199,7 +203,11 @@ func (c *call) admit(t *target, l *look, ready prepared) (control.Admission, jud
 		}
 		e = c.named(e, &d, w)
 		out.decision, out.entry, out.first = d, e, locked.InFlight
-		return c.judgement(l, ready, w, d, e)
+		j := c.judgement(l, ready, w, d, e)
+		if j.Adopt != nil {
+			j.Adopt.NoCopy = !copied(&locked.Machine, &l.evidence)
+		}
+		return j
 	})
 	c.g.metrics.seconds.WithLabelValues("admit").Observe(time.Since(began).Seconds())
 	return admission, out, err

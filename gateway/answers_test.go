@@ -128,8 +128,8 @@ func TestTheRecordClaimsNothingThatIsNotKnown(t *testing.T) {
 		t.Errorf("it is unresolved because %q", got)
 	}
 	_ = must(h.acts().Account(t.Context(), h.actor(t, "rhea"), id, true, "I saw it", nil))(t)
-	got := h.texts(t, "select convert_from(record, 'utf8')::json->>'message' from audit.outcomes where attempt_id = $1 and kind = 'accounted'", id)
-	if len(got) != 1 || got[0] != "judged landed, and the machine holds what it held before: I saw it" {
+	got := h.texts(t, "select state || ' ' || code || ' ' || (convert_from(record, 'utf8')::json->>'message') from audit.outcomes where attempt_id = $1 and kind = 'accounted'", id)
+	if len(got) != 1 || got[0] != "failed landed I saw it" {
 		t.Errorf("the book says %q", got)
 	}
 	if _, err := h.acts().Account(t.Context(), h.actor(t, "rhea"), id, true, "again", nil); err == nil || err.Error() != "attempt "+id.String()+" is failed; only an unresolved one is accounted for" {

@@ -28,7 +28,7 @@ type Accounting struct {
 
 // Account frees the machine of an unresolved attempt by a person's judgement, and the record
 // calls itself one. It is refused before the settle floor (ErrTooEarly) and without an
-// observation of the machine that began after it (ErrNoObservation). What that observation
+// observation of the machine that began after it (ErrNoObservation), and when the machine is retired (ErrRetired). What that observation
 // shows decides the state:
 //
 //	says landed, machine holds the attempt's digest       completed
@@ -57,6 +57,9 @@ func (s *Store) Account(ctx context.Context, acc Accounting, act Act) (audit.Rec
 		if err != nil {
 			return err
 		}
+		if err := m.InService("accounting for an attempt on"); err != nil {
+			return err
+		}
 		if m.Observed == nil || m.Observed.BeganAt.Before(a.SettleAfter) || m.Observed.Identity != a.Identity {
 			return Worded(ErrNoObservation, "%s was not observed since %s, so nobody can say what became of attempt %s", m.Name, inSeconds(a.SettleAfter), a.ID)
 		}
@@ -73,22 +76,19 @@ func (s *Store) Account(ctx context.Context, acc Accounting, act Act) (audit.Rec
 			return sqlError("accounting", err)
 		}
 		o := acc.Outcome
-		o.Kind, o.Digest, o.Persistent, o.Message = audit.OutcomeAccounted, m.Observed.Active, m.Observed.Persistent, judgedAs(to, acc)
+		o.Kind, o.Digest, o.Persistent, o.Message = audit.OutcomeAccounted, m.Observed.Active, m.Observed.Persistent, acc.Reason
+		o.Code = judgedAs(acc.Landed)
 		_, err = s.finish(ctx, tx, &a, to, m.Observed.Active, m.Observed.Persistent, acc.Reason, []audit.Outcome{o})
 		return err
 	})
 }
 
-// judgedAs says what a person judged, and what was seen where that contradicts it.
-func judgedAs(to State, acc Accounting) string {
-	text := "judged not landed"
-	if acc.Landed {
-		text = "judged landed"
+// judgedAs is what a person judged, as an outcome has it.
+func judgedAs(landed bool) string {
+	if landed {
+		return audit.JudgedLanded
 	}
-	if to == StateFailed {
-		text += ", and the machine holds what it held before"
-	}
-	return text + ": " + acc.Reason
+	return audit.JudgedNotLanded
 }
 
 // NotUnresolved says why an attempt is not accounted for.

@@ -202,7 +202,7 @@ func TestViewsTellWhatHoldsAMachine(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{
 		"w1": "open true anna <nil> <nil> <nil> true", "w2": "unresolved true boris <nil> <nil> <nil> true",
-		"w3": "accounted false boris admin judged not landed: looked at the console false true",
+		"w3": "accounted false boris admin looked at the console false true",
 	}, got); diff != "" {
 		t.Error(diff)
 	}
