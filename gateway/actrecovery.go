@@ -177,11 +177,12 @@ func (a *Acts) ExitRecovery(ctx context.Context, by Actor, settled bool, reason 
 			return audit.Receipt{}, a.replayed(ctx, by, ActRecoveryExit, "recovery", err)
 		}
 	}
-	if err := a.Store.MayExit(ctx, e); err != nil {
+	epoch, err := a.Store.MayExit(ctx, e)
+	if err != nil {
 		return audit.Receipt{}, err
 	}
 	if a.Recovery != nil {
-		err := a.Recovery.End(ctx, a.Store.Snapshot().Epoch)
+		err := a.Recovery.End(ctx, epoch)
 		if err != nil {
 			away := keysAwayOf(err)
 			return audit.Receipt{}, a.refusedAct(ctx, by, ActRecoveryExit, "recovery", codes.Unavailable, "BW-RECOVERY-007",

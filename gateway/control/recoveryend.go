@@ -62,11 +62,15 @@ type Exiting struct {
 	Deny []policy.Person
 }
 
-// MayExit says what keeps the recovery from being ended: *RecoveryError, or nil when nothing does. It
-// holds no lock: ExitRecovery asks again.
-func (s *Store) MayExit(ctx context.Context, e Exiting) error {
+// MayExit says what keeps the recovery from being ended, *RecoveryError, or of which epoch it is when
+// nothing does. It holds no lock: ExitRecovery asks again.
+func (s *Store) MayExit(ctx context.Context, e Exiting) (epoch uuid.UUID, _ error) {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	return pgx.BeginTxFunc(ctx, s.watch, opts, func(tx pgx.Tx) error { _, err := mayExit(ctx, tx, e); return err })
+	err := pgx.BeginTxFunc(ctx, s.watch, opts, func(tx pgx.Tx) (err error) {
+		epoch, err = mayExit(ctx, tx, e)
+		return err
+	})
+	return epoch, err
 }
 
 func mayExit(ctx context.Context, tx pgx.Tx, e Exiting) (uuid.UUID, error) {
