@@ -196,7 +196,11 @@ func (c *call) notClosed(adm control.Admission, answer upstream.Answer, err erro
 		return refusal(codes.Unavailable, adm.Receipt, "BW-ATTEMPT-003", fmt.Sprintf("no byte of attempt %s was written, and %s", adm.Attempt.ID, why),
 			"nothing was sent to the machine, and it stays held until somebody has accounted for the attempt", show)
 	}
-	return refusal(codes.Unavailable, adm.Receipt, "BW-ATTEMPT-002", fmt.Sprintf("the apply was sent as attempt %s, and %s", adm.Attempt.ID, why),
+	sent := "may have been sent"
+	if answer.Got {
+		sent = "was sent"
+	}
+	return refusal(codes.Unavailable, adm.Receipt, "BW-ATTEMPT-002", fmt.Sprintf("the apply %s as attempt %s, and %s", sent, adm.Attempt.ID, why),
 		"the machine stays held until it has been observed", show)
 }
 

@@ -66,8 +66,8 @@ func (o *Observed) Staged() *bool {
 	return new(o.Active != o.Persistent)
 }
 
-// inService refuses what cannot be done to a machine that is retired.
-func (m *Machine) inService(doing string) error {
+// InService refuses what cannot be done to a machine that is retired.
+func (m *Machine) InService(doing string) error {
 	if m.Retired == nil {
 		return nil
 	}

@@ -42,6 +42,8 @@ var (
 	sqlAppliedCopyOfChange string
 	//go:embed queries/applied_copies_drop.sql
 	sqlAppliedCopiesDrop string
+	//go:embed queries/changes_not_compared.sql
+	sqlChangesNotCompared string
 	//go:embed queries/adoption_add.sql
 	sqlAdoptionAdd string
 )

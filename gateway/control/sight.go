@@ -173,7 +173,7 @@ func (j *judging) judge(ctx context.Context) (SightResult, error) {
 			return "", err
 		}
 		j.entry, j.bumped = j.drift.ClosedEntryID, true
-		if err := supersede(ctx, j.tx, j.m.ID, o.Active, o.Persistent, j.entry); err != nil {
+		if err := supersede(ctx, j.tx, j.m.ID, o.Active, o.Persistent, j.entry, "drift "+j.drift.ID.String()+" is returned"); err != nil {
 			return "", err
 		}
 		return SightReturned, j.note(ctx)

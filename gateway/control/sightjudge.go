@@ -144,7 +144,7 @@ func (j *judging) open(ctx context.Context) error {
 	if err := j.observed(ctx); err != nil {
 		return err
 	}
-	if err := supersede(ctx, j.tx, j.m.ID, j.o.Active, j.o.Persistent, j.entry); err != nil {
+	if err := supersede(ctx, j.tx, j.m.ID, j.o.Active, j.o.Persistent, j.entry, "drift "+id.String()); err != nil {
 		return err
 	}
 	return j.note(ctx)
@@ -172,7 +172,7 @@ func (j *judging) follow(ctx context.Context) (SightResult, error) {
 	if err := j.observed(ctx); err != nil {
 		return "", err
 	}
-	if err := supersede(ctx, j.tx, j.m.ID, o.Active, o.Persistent, j.entry); err != nil {
+	if err := supersede(ctx, j.tx, j.m.ID, o.Active, o.Persistent, j.entry, "drift "+d.ID.String()); err != nil {
 		return "", err
 	}
 	return SightMoved, j.note(ctx)

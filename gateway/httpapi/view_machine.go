@@ -84,7 +84,7 @@ func viewAttempt(a *control.Attempt) api.Attempt {
 		Base: api.Digests{Active: a.Base, Persistent: a.Persistent}, OpenedAt: a.OpenedAt.UTC(), ClosedAt: utc(a.ClosedAt),
 		SendBy: a.SendBy.UTC(), TransportDeadline: a.TransportDeadline.UTC(), Instance: a.Owner.Instance, ClosedBy: a.ClosedBy,
 		SettleAfter: a.SettleAfter.UTC(), Reason: a.Reason, Read: api.Digests{Active: a.ReadActive, Persistent: a.ReadPersistent}, Landed: a.Landed, LateAt: utc(a.LateAt),
-		CredentialVersion: versionOrNull(a.CredentialVersion),
+		CredentialVersion: versionOrNull(a.CredentialVersion), Retired: a.Retired,
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/httpapi/api"
 	"bronzeward/policy"
@@ -55,5 +57,29 @@ func TestNobodyKnowsWhatNobodyHasLookedAt(t *testing.T) {
 	held := viewRecovery(&control.RecoveryStatus{Machines: []control.HeldMachine{{Name: "w1"}, {Name: "w2", ObservedAt: &at}, {Name: "w3", ObservedAt: &at, Matches: true}}}).HeldMachines
 	if held[0].Matches != nil || *held[1].Matches || !*held[2].Matches {
 		t.Errorf("%+v", held)
+	}
+}
+
+// What nothing could be compared with counts no value: null, not 0, and its difference says so.
+// Control: of another change the number is given, 0 as well.
+func TestAChangeThatNothingWasComparedWithCountsNothing(t *testing.T) {
+	unknown := control.Review{Warnings: []policy.Reason{{Code: control.CodeNotCompared}}}
+	known := control.Review{Warnings: []policy.Reason{{Code: "BW-DRIFT-006"}}}
+	for _, row := range []struct {
+		change control.Change
+		review control.Review
+		want   string
+	}{
+		{control.Change{NotCompared: true}, unknown, `"changes_count":null`},
+		{control.Change{}, known, `"changes_count":0`},
+		{control.Change{Diffs: 3}, known, `"changes_count":3`},
+	} {
+		raw, err := json.Marshal(viewChange(&row.change, nil, uuid.Nil))
+		if err != nil || !strings.Contains(string(raw), row.want) {
+			t.Errorf("%s, %v, want %s", raw, err, row.want)
+		}
+		if d := viewDiff(&row.change, &row.review); d.Compared == row.change.NotCompared {
+			t.Errorf("compared is %t", d.Compared)
+		}
 	}
 }

@@ -30,7 +30,7 @@ func TestADecisionIsToldWhole(t *testing.T) {
 		audit.Outcome{Kind: audit.OutcomeUnanswered, Code: "Unavailable", Message: "reset"},
 		audit.Outcome{Kind: audit.OutcomeReadBack, Digest: "sha256:k0:new", Persistent: "sha256:k0:disk"},
 		audit.Outcome{Kind: audit.OutcomeState, State: "unresolved", Message: "no answer came"},
-		audit.Outcome{Kind: audit.OutcomeAccounted, Caller: olga(), Message: "it lost power"},
+		audit.Outcome{Kind: audit.OutcomeAccounted, Code: audit.JudgedNotLanded, Caller: olga(), Message: "it lost power"},
 		audit.Outcome{Kind: audit.OutcomeLate, Digest: "sha256:k0:new"})
 	before := w.run(t, "show", sent.String())
 	if before.err != nil || !strings.Contains(before.out, "not in the tree yet") {

@@ -277,11 +277,25 @@ func sentence(o outcome) string {
 		if o.Subject != "" {
 			by = " by " + cli.ASCII(o.Subject)
 		}
-		return words("accounted for"+by, o.Message)
+		return words("accounted for"+by+judgedAs(o), o.Message)
 	case audit.OutcomeLate:
-		return words("it landed late: the machine holds "+o.Digest, o.Message)
+		return words("seen later: the machine holds "+o.Digest, o.Message)
 	}
 	return words(o.Kind, o.State, o.Code, o.Message, o.Digest)
+}
+
+// judgedAs is what a person judged, and what was seen where that contradicts it; of an accounting
+// from before it was noted nothing.
+func judgedAs(o outcome) string {
+	switch {
+	case o.Code == audit.JudgedNotLanded:
+		return " as not landed"
+	case o.Code == audit.JudgedLanded && o.State == "failed":
+		return " as landed, though the machine holds what it held before"
+	case o.Code == audit.JudgedLanded:
+		return " as landed"
+	}
+	return ""
 }
 
 // tellStanding says how the change stands now, where that is told.

@@ -128,7 +128,7 @@ func (f clientFlags) settle(g *cli.Globals, act func(*apiClient) (*http.Response
 		what = "there already"
 	}
 	fmt.Fprintf(g.Out, "change %s, to %s drift %s on %s, is %s (decision %s)\n", c.ID, c.Kind, c.DriftID, c.Machine, what, said.Decision)
-	fmt.Fprintf(g.Out, "  values changed: %d; %s\n", c.ChangesCount, needs(&c, said.Now))
+	fmt.Fprintf(g.Out, "  values changed: %s; %s\n", valuesChanged(&c, "not known"), needs(&c, said.Now))
 	step := "show"
 	if c.State == api.ChangeStateApproved {
 		step = "apply"

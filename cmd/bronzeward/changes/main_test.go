@@ -16,10 +16,10 @@ type commands struct {
 	cli.Globals
 	Changes    Commands   `cmd:""`
 	Approvals  Approvals  `cmd:""`
+	Drift      Drift      `cmd:""`
 	Attempts   Attempts   `cmd:""`
 	Notices    Notices    `cmd:""`
 	Digest     Digest     `cmd:""`
-	Drift      Drift      `cmd:""`
 	DigestKeys DigestKeys `cmd:"" name:"digest-keys"`
 }
 

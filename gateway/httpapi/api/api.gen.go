@@ -567,7 +567,7 @@ type Attempt struct {
 	Digest Digest `json:"digest"`
 	ID     UUID   `json:"id"`
 
-	// Instance The gateway that sent it.
+	// Instance The gateway that opened it.
 	Instance string `json:"instance"`
 
 	// Landed Null while nobody can say.
@@ -583,6 +583,9 @@ type Attempt struct {
 	// Read What was read back; empty before that.
 	Read   Digests `json:"read"`
 	Reason string  `json:"reason"`
+
+	// Retired Whether its machine is: what is unresolved then stays so for good, and holds nobody.
+	Retired bool `json:"retired"`
 
 	// SendBy No byte was written after it.
 	SendBy time.Time `json:"send_by"`
@@ -650,8 +653,8 @@ type Change struct {
 	// Base What a machine runs, and what it has on its disk.
 	Base Digests `json:"base"`
 
-	// ChangesCount How many values it changes.
-	ChangesCount int       `json:"changes_count"`
+	// ChangesCount How many values it changes; null where nobody can say, of an adoption when no copy of what was applied before was kept.
+	ChangesCount *int      `json:"changes_count"`
 	Cluster      string    `json:"cluster"`
 	CreatedAt    time.Time `json:"created_at"`
 
@@ -718,6 +721,9 @@ type ChangeDiff struct {
 	// Base What a machine runs, and what it has on its disk.
 	Base    Digests        `json:"base"`
 	Changes []ConfigChange `json:"changes"`
+
+	// Compared False where nobody can say what changes; changes is empty then.
+	Compared bool `json:"compared"`
 
 	// Digest Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
 	Digest   Digest         `json:"digest"`
