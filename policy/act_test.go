@@ -14,7 +14,7 @@ var acts = []struct {
 	roles string
 	human bool
 }{
-	{"machines.read changes.read attempts.read drift.read recovery.read decisions.own identities.read", "viewer operator approver auditor recovery-admin policy-admin", false},
+	{"machines.read changes.read attempts.read drift.read decisions.own identities.read", "viewer operator approver auditor recovery-admin policy-admin", false},
 	{"clusters.read", "viewer operator approver auditor recovery-admin policy-admin", false},
 	{"certificates.issue", "viewer operator approver auditor recovery-admin policy-admin", false},
 	{"digests.compute", "operator approver auditor", false},

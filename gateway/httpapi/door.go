@@ -40,7 +40,6 @@ const (
 	actDigestKeysRead  = "digest-keys.read"
 	actOwn             = "decisions.own"
 	actDecisionsRead   = "decisions.read"
-	actRecoveryRead    = "recovery.read"
 	actDecisionsFollow = "decisions.follow"
 	actProofsRead      = "proofs.read"
 	actNone            = "http.request" // a path or method there is not

@@ -620,7 +620,7 @@ type ClientInterface interface {
 
 	// GetRecovery Say whether the house is in recovery, and what is left to do.
 	//
-	// Every role may read it (act `recovery.read`), as everybody who is refused because of it is sent here.
+	// Every role may read it (act `machines.read`), as everybody who is refused because of it is sent here.
 	//
 	// Corresponds with GET /recovery (the `GetRecovery` operationId).
 	GetRecovery(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1875,7 +1875,7 @@ func (c *Client) Readyz(ctx context.Context, reqEditors ...RequestEditorFn) (*ht
 
 // GetRecovery Say whether the house is in recovery, and what is left to do.
 //
-// Every role may read it (act `recovery.read`), as everybody who is refused because of it is sent here.
+// Every role may read it (act `machines.read`), as everybody who is refused because of it is sent here.
 //
 // Corresponds with GET /recovery (the `GetRecovery` operationId).
 func (c *Client) GetRecovery(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5655,7 +5655,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetRecoveryWithResponse Say whether the house is in recovery, and what is left to do.
 	//
-	// Every role may read it (act `recovery.read`), as everybody who is refused because of it is sent here.
+	// Every role may read it (act `machines.read`), as everybody who is refused because of it is sent here.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10041,7 +10041,7 @@ func (c *ClientWithResponses) ReadyzWithResponse(ctx context.Context, reqEditors
 
 // GetRecoveryWithResponse Say whether the house is in recovery, and what is left to do.
 //
-// Every role may read it (act `recovery.read`), as everybody who is refused because of it is sent here.
+// Every role may read it (act `machines.read`), as everybody who is refused because of it is sent here.
 //
 // Returns a wrapper object for the known response body format(s).
 //
