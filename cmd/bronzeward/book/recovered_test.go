@@ -45,9 +45,15 @@ func TestVerifyTellsWhatIsKnownOfARecovery(t *testing.T) {
 	r = w.run(t, "verify", "--public-key", key)
 	has(t, r.out, "tree 1 ended at 1 leaf; the recovery of 2026-11-30 09:00:00 UTC says that up to 26 signed rows of it were lost")
 	silent(r.out)
+	if r.err != nil {
+		t.Errorf("what is over and told is a fault of the book: %v", r.err)
+	}
 
 	exec("update control.recovery set mark = 'rolled-back', message = 'this database is older than OpenBao remembers', since = '2026-11-30 08:00:00Z'")
 	r = w.run(t, "verify", "--public-key", key)
 	has(t, r.out, "the house is rolled-back since 2026-11-30 08:00:00 UTC: this database is older than OpenBao remembers", "rows may be lost: see above")
 	silent(r.out)
+	if !notWhole(r.err) {
+		t.Errorf("a book with lost rows ends with %v", r.err)
+	}
 }

@@ -69,8 +69,14 @@ func (v *verifyCmd) Run(ctx context.Context, g *cli.Globals, from Settings) erro
 	if !report.Whole {
 		return cli.NotWhole(fmt.Errorf("the book is not whole: %s", countsText(report.Counts)))
 	}
+	if rolledBack(&report) {
+		return cli.NotWhole(errors.New("the book is not whole: rows of it are lost, as the gateways found; bronzeward recovery status says more"))
+	}
 	return nil
 }
+
+// rolledBack is whether the gateways found this very book to be older than what they had signed.
+func rolledBack(r *verify.Report) bool { return r.Mark != nil && r.Mark.State == "rolled-back" }
 
 func printReport(g *cli.Globals, r *verify.Report, kept int) error {
 	if g.Output != "table" {
@@ -166,7 +172,7 @@ func sayWhole(g *cli.Globals, r *verify.Report) {
 		return
 	}
 	g.Say("every checkpoint is the head of the first leaves of its one tree, so that any two are consistent")
-	lost := r.Mark != nil && r.Mark.State == "rolled-back"
+	lost := rolledBack(r)
 	for i := range r.Recoveries {
 		lost = lost || r.Recoveries[i].LostRows > 0
 	}
