@@ -40,7 +40,7 @@ func TestAnAttemptThatCannotBeSettledHoldsUpNoOther(t *testing.T) {
 				return h.texts(t, "select a.state from control.attempts a join control.machines m on m.id = a.machine_id where m.name = $1", machine)[0]
 			}
 			eventually(t, row.other+"'s attempt to be "+row.settled, func() bool { return of(row.other) == row.settled })
-			eventually(t, "somebody to wait for the lock", func() bool { return must(h.db.Waiting(t.Context()))(t) > 0 })
+			h.waiting(t, 1)
 			if got := of(row.locked); got != row.state {
 				t.Errorf("the attempt on the locked machine is %s", got)
 			}

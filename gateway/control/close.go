@@ -190,8 +190,7 @@ func (s *Store) finish(ctx context.Context, tx pgx.Tx, a *Attempt, to State, act
 	}
 	if to == StateCompleted {
 		b := &pgx.Batch{}
-		b.Queue(sqlMachineApplied, a.MachineID, active, persistent)
-		b.Queue(sqlMachineSightRead, a.MachineID, active, persistent)
+		queueApplied(b, a.MachineID, active, persistent)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return uuid.Nil, sqlError("keeping the digests last applied", err)
 		}

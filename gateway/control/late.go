@@ -97,8 +97,7 @@ func (s *Store) landLate(ctx context.Context, tx pgx.Tx, a *Attempt, now time.Ti
 	late.EntryID, late.AttemptID, late.Instance = a.EntryID, a.ID, s.cfg.Instance
 	b := &pgx.Batch{}
 	b.Queue(sqlLateLandingAdd, a.ID, a.MachineID, active, persistent, now, late.ID)
-	b.Queue(sqlMachineApplied, a.MachineID, active, persistent)
-	b.Queue(sqlMachineSightRead, a.MachineID, active, persistent)
+	queueApplied(b, a.MachineID, active, persistent)
 	b.Queue(sqlSerialBump, a.MachineID)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return uuid.Nil, sqlError("writing the late landing of attempt "+a.ID.String(), err)

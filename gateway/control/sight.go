@@ -93,18 +93,26 @@ func (s *Store) Watch(ctx context.Context, machine uuid.UUID) (Watched, error) {
 
 func lastSeen(ctx context.Context, tx pgx.Tx, machine uuid.UUID) (*Seen, error) {
 	var n Seen
-	var staged []byte
-	err := tx.QueryRow(ctx, sqlMachineSight, machine).Scan(&n.Active, &n.Persistent, &n.ActiveVersion, &n.PersistentVersion, &n.landed, &staged, &n.At,
-		&n.Version, &n.Stage, &n.Type)
-	switch {
+	switch err := scanSeen(tx.QueryRow(ctx, sqlMachineSight, machine), &n); {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil //nolint:nilnil // never seen is no error
 	case err != nil:
 		return nil, sqlError("reading what was last seen", err)
-	case staged != nil:
-		err = json.Unmarshal(staged, &n.Staged)
 	}
-	return &n, err
+	return &n, nil
+}
+
+// scanSeen scans the columns of machine_sight.sql, behind those of before.
+func scanSeen(row pgx.Row, n *Seen, before ...any) error {
+	var staged []byte
+	err := row.Scan(append(before, &n.Active, &n.Persistent, &n.ActiveVersion, &n.PersistentVersion, &n.landed, &staged, &n.At, &n.Version, &n.Stage, &n.Type)...)
+	if err != nil || staged == nil {
+		return err
+	}
+	if err := json.Unmarshal(staged, &n.Staged); err != nil {
+		return fmt.Errorf("reading what is staged: %w", err)
+	}
+	return nil
 }
 
 // Same is true when a sight would find all as it was, so that there is nothing to write down:

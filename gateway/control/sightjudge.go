@@ -31,13 +31,18 @@ func (j *judging) baseline(ctx context.Context) error {
 // takeAsApplied keeps the digests as the machine's last applied ones, and moves its serial.
 func takeAsApplied(ctx context.Context, tx pgx.Tx, machine uuid.UUID, active, persistent string) error {
 	b := &pgx.Batch{}
-	b.Queue(sqlMachineApplied, machine, active, persistent)
-	b.Queue(sqlMachineSightRead, machine, active, persistent)
+	queueApplied(b, machine, active, persistent)
 	b.Queue(sqlSerialBump, machine)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return sqlError("keeping the digests last applied", err)
 	}
 	return nil
+}
+
+// queueApplied queues what a machine holds as what was applied last, and as what was last read of it.
+func queueApplied(b *pgx.Batch, machine uuid.UUID, active, persistent string) {
+	b.Queue(sqlMachineApplied, machine, active, persistent)
+	b.Queue(sqlMachineSightRead, machine, active, persistent)
 }
 
 // step notes a sight that shows what was applied. A version that went further than what has

@@ -2,8 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -16,23 +14,11 @@ func (s *Store) LastSeen(ctx context.Context) (map[uuid.UUID]Seen, error) {
 		return nil, unavailable("reading what was last seen", err)
 	}
 	out := map[uuid.UUID]Seen{}
-	var (
-		n      Seen
-		id     uuid.UUID
-		staged []byte
-	)
-	_, err = pgx.ForEachRow(rows, []any{
-		&id, &n.Active, &n.Persistent, &n.ActiveVersion, &n.PersistentVersion, &n.landed, &staged, &n.At, &n.Version, &n.Stage, &n.Type,
-	}, func() error {
-		one := n
-		one.Staged = nil
-		if staged != nil {
-			if err := json.Unmarshal(staged, &one.Staged); err != nil {
-				return fmt.Errorf("reading what is staged: %w", err)
-			}
-		}
-		out[id] = one
-		return nil
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (id uuid.UUID, err error) {
+		var n Seen
+		err = scanSeen(row, &n, &id)
+		out[id] = n
+		return id, err
 	})
 	if err != nil {
 		return nil, unavailable("reading what was last seen", err)

@@ -140,7 +140,7 @@ func sayRecoveries(g *cli.Globals, r *verify.Report) {
 		tree := "the tree of epoch " + one.OldEpoch.String() + " ended"
 		for _, t := range r.Trees {
 			if t.Epoch == one.OldEpoch {
-				tree = fmt.Sprintf("tree %d ended at %s", t.Tree, several(t.Leaves, "leaf", "leaves"))
+				tree = fmt.Sprintf("tree %d ended at %s", t.Tree, cli.Count(t.Leaves, "leaf", "leaves"))
 			}
 		}
 		g.Say("%s; the recovery of %s says that %s", tree, cli.Stamp(&one.EnteredAt), lostText(&one))
@@ -155,15 +155,7 @@ func lostText(r *verify.Recovery) string {
 	if r.LostRows == 0 {
 		return "no signed row of it is known to be lost"
 	}
-	return fmt.Sprintf("up to %s of it were lost", several(r.LostRows, "signed row", "signed rows"))
-}
-
-// several is a number of things, in words.
-func several(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("up to %s of it were lost", cli.Count(r.LostRows, "signed row", "signed rows"))
 }
 
 // sayWhole says what was compared, and what follows from that and no more.

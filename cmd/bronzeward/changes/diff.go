@@ -69,11 +69,16 @@ func showDiff(w io.Writer, d *api.ChangeDiff, would string) {
 		showConfigChanges(w, d.Discards)
 	}
 	fmt.Fprintf(w, "\n%s (values that may be secret are fingerprints)\n", would)
-	showConfigChanges(w, d.Changes)
+	showValues(w, d.Changes, d.Compared, "what was applied before")
+}
+
+// showValues prints what changed, where that could be compared with a copy of what was.
+func showValues(w io.Writer, changes []api.ConfigChange, compared bool, was string) {
+	showConfigChanges(w, changes)
 	switch {
-	case !d.Compared:
-		fmt.Fprintln(w, "  not known: no copy of what was applied before could be compared with")
-	case len(d.Changes) == 0:
+	case !compared:
+		fmt.Fprintf(w, "  not known: no copy of %s could be compared with\n", was)
+	case len(changes) == 0:
 		fmt.Fprintln(w, "  no value: only spelling, order or comments differ")
 	}
 }

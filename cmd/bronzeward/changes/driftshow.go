@@ -148,13 +148,7 @@ func showDrifted(w io.Writer, d *wholeDrift) {
 		what = "changed on the disk, from what was applied"
 	}
 	fmt.Fprintf(w, "\n%s (values that may be secret are fingerprints)\n", what)
-	showConfigChanges(w, d.Changes)
-	switch {
-	case !d.Compared:
-		fmt.Fprintln(w, "  not known: no copy of what was applied could be compared with")
-	case len(d.Changes) == 0:
-		fmt.Fprintln(w, "  no value: only spelling, order or comments differ")
-	}
+	showValues(w, d.Changes, d.Compared, "what was applied")
 	if d.machine == nil || !d.Staged || onDisk {
 		return
 	}

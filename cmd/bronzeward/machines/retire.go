@@ -2,7 +2,6 @@ package machines
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -24,14 +23,10 @@ func (m *machinesRetireCmd) Run(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	defer a.Close()
-	switch {
-	case m.Yes:
-	case !g.Interactive:
-		return cli.Usage(errors.New("retiring a machine is for good, and there is no terminal to ask at: say --yes"))
-	default:
-		if err := g.Confirm(ctx, "Machine "+cli.ASCII(m.Name)+" never takes a call again, its live changes end, and its name stays taken. Nothing undoes it."); err != nil {
-			return err
-		}
+	if err := g.ForGood(ctx, m.Yes, "retiring a machine is for good", func() string {
+		return "Machine " + cli.ASCII(m.Name) + " never takes a call again, its live changes end, and its name stays taken. Nothing undoes it."
+	}); err != nil {
+		return err
 	}
 	retired, said, err := ask.Received[api.Machine](a.RetireMachine(ctx, m.Name, nil, api.NewRetirement{Reason: m.Reason}))
 	if err != nil {
