@@ -48,9 +48,7 @@ func (c *call) mutate() error {
 		if err != nil {
 			return c.notWritten(uuid.Nil, err)
 		}
-		if m := snap.Machines[t.machine.ID]; m != nil {
-			t.machine = m
-		}
+		t.renew(snap)
 	}
 	c.g.countDecision(e)
 	c.decided = append(c.decided, admission.Receipt)

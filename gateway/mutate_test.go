@@ -16,10 +16,6 @@ func TestAMutationThatMeetsANewAddressLeavesTheOldOne(t *testing.T) {
 	const restart = "/machine.MachineService/ServiceRestart"
 	h := newHouse(t, func(s *setup) { s.law = openLaw })
 	let := must(h.db.HoldAuthority(t.Context()))(t)
-	waiting := func(n int) {
-		t.Helper()
-		eventually(t, "waiting for the lock", func() bool { return must(h.db.Waiting(t.Context()))(t) >= n })
-	}
 	done, sent := make(chan error, 1), make(chan answer, 1)
 	go func() {
 		nobody := netip.MustParseAddrPort(freeAddress(t))
@@ -27,9 +23,9 @@ func TestAMutationThatMeetsANewAddressLeavesTheOldOne(t *testing.T) {
 			control.MachineUpdate{Addresses: []netip.Addr{nobody.Addr()}, Port: nobody.Port()}, nil)
 		done <- err
 	}()
-	waiting(1) // the new address is first in the queue, and nobody knows of it yet
+	h.waiting(t, 1) // the new address is first in the queue, and nobody knows of it yet
 	go func() { sent <- h.as(t, "olga").call(bounded(t), restart, to("w1"), dataField([]byte("cri"))) }()
-	waiting(2)
+	h.waiting(t, 2)
 	ok(t, let())
 	ok(t, <-done)
 	refusedWith(t, <-sent, codes.Unavailable, "BW-UPSTREAM-001")

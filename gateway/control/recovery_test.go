@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,15 @@ func TestARecoveryFromEndToEnd(t *testing.T) {
 	_, err = other.Admit(t.Context(), apply(get(t, other, "w3"), boris), allow)
 	wantGuard(t, err, "attempts_not_in_recovery")
 
+	now, err := s.RecoveryStatus(t.Context(), nil)
+	if err != nil || !now.Standing.Since.Equal(now.Entered.EnteredAt) {
+		t.Errorf("in recovery since %s, entered at %+v: %v", now.Standing.Since, now.Entered, err)
+	}
+	if !slices.ContainsFunc(now.Items, func(i RecoveryItem) bool {
+		return i.Name == "check" && !i.Open && strings.Contains(i.Text, "freezes, retirements, machines") && i.Do != ""
+	}) {
+		t.Errorf("the list does not say what else is gone: %+v", now.Items)
+	}
 	_, err = s.ReleaseMachine(t.Context(), "w1", by(admin, "machines.release"))
 	wantRecovery(t, err, "BW-RECOVERY-004")
 	_, err = s.MayExit(t.Context(), Exiting{})

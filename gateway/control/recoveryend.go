@@ -38,7 +38,7 @@ func (s *Store) ReleaseMachine(ctx context.Context, name string, act Act) (audit
 		case at < 0:
 			return recoveryError("BW-RECOVERY-006", "bronzeward recovery status", "machine %s is not held by this recovery", m.Name)
 		case held[at].ReleasedAt != nil:
-			return fmt.Errorf("releasing machine %s: %w: it was released", m.Name, ErrConflict)
+			return Worded(ErrConflict, "machine %s is released already", m.Name)
 		case held[at].ObservedAt == nil:
 			return recoveryError("BW-RECOVERY-004", "bronzeward machines observe "+m.Name,
 				"machine %s was not observed since recovery was entered: what it runs may be of what was lost", m.Name)

@@ -27,7 +27,10 @@ default hint(_) := "bronzeward changes list"
 
 hint(text) := plain(text) if not contains(text, "{change}")
 
-hint(text) := plain(replace(text, "{change}", input.change.id)) if contains(text, "{change}")
+hint(text) := plain(replace(text, "{change}", input.change.id)) if {
+	contains(text, "{change}")
+	input.change.id != ""
+}
 
 plain(text) := text if not contains(text, "{")
 
@@ -56,4 +59,4 @@ machine := input.machine.name
 # description: How a message names the change the call or act is about.
 default change := "this"
 
-change := concat(" ", ["change", input.change.id])
+change := concat(" ", ["change", input.change.id]) if input.change.id != ""
