@@ -94,7 +94,7 @@ func (a *afterwards) DecideAct(ctx context.Context, act *policy.Act) policy.Deci
 // of the apply that it would become. The control judges the same record on the apply's.
 func TestARefusedActIsRecordedOnTheFactsItWasJudgedOn(t *testing.T) {
 	t.Parallel()
-	judge := &afterwards{Engine: must(oneApproval())(t).engine, acts: 2}
+	judge := &afterwards{Engine: must(oneApproval())(t).engine, acts: 1}
 	h := approving(t, oneApproval, func(s *setup) {
 		s.control = func(c *control.Config) { c.PollEvery = time.Hour }
 		s.gateway = func(c *Config) { c.Judge = judge }

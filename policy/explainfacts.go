@@ -18,13 +18,19 @@ type FactRead struct {
 // mostFactText is how much of a fact's value is shown, in bytes.
 const mostFactText = 200
 
-// factsRead are the facts that the rule at a place, and whatever rules it asks, read of the input.
+// factsRead are the facts that the rule at a place, and the rules of its own area and of the
+// library that it asks, read of the input. What other areas say is theirs to explain.
 func (l *law) factsRead(at place, in ast.Value) []FactRead {
 	paths := map[string]ast.Ref{}
 	done := map[*ast.Rule]bool{}
+	var home string // the package of the rule
 	var walk func(*ast.Rule)
 	walk = func(r *ast.Rule) {
-		if done[r] {
+		pkg := r.Module.Package.Path.String()
+		if home == "" {
+			home = pkg
+		}
+		if done[r] || strings.HasPrefix(pkg, "data.bronzeward.rules.") && pkg != home {
 			return
 		}
 		done[r] = true
@@ -60,7 +66,21 @@ func (l *law) factsRead(at place, in ast.Value) []FactRead {
 		out = append(out, FactRead{Fact: path, Value: text})
 	}
 	slices.SortFunc(out, func(a, b FactRead) int { return strings.Compare(a.Fact, b.Fact) })
-	return out
+	return slices.DeleteFunc(slices.Clone(out), func(f FactRead) bool { return told(f, out) })
+}
+
+// told is true for a fact that others say already: an object whose members are listed, or a member
+// of what is not there.
+func told(f FactRead, all []FactRead) bool {
+	return slices.ContainsFunc(all, func(o FactRead) bool {
+		switch {
+		case strings.HasPrefix(o.Fact, f.Fact+"."):
+			return strings.HasPrefix(f.Value, "{")
+		case strings.HasPrefix(f.Fact, o.Fact+"."):
+			return o.Value == "null" || o.Value == "undefined"
+		}
+		return false
+	})
 }
 
 // dotted is a reference below the input as facts are named.
