@@ -2,15 +2,16 @@ package replay
 
 import (
 	"context"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
-	"bronzeward/audit"
 	"bronzeward/policy"
 )
 
-// BenchmarkRun judges decisions again with one worker, from the record's bytes to the report. decisions/cpu-s is
+// BenchmarkRun judges decisions again with one worker, from the record's bytes to the report, beside the engine
+// alone on facts that are read already. decisions/cpu-s is
 // per second of processor time, the collector's included: what one core does, whatever else the computer is
 // asked meanwhile.
 func BenchmarkRun(b *testing.B) {
@@ -21,28 +22,46 @@ func BenchmarkRun(b *testing.B) {
 		Approvals: []policy.Approval{{Approver: policy.Person{Issuer: "i", Subject: "anna"}, Kind: "human", Groups: []string{"approvers"}, EpochCurrent: true}}, EpochCurrent: true,
 	}
 	for _, c := range []struct {
-		name string
-		law  *policy.Engine
-		e    audit.Entry
+		name  string
+		law   *policy.Engine
+		facts *policy.Facts
+		same  bool // all of one second
 	}{
-		{"read", shipped, decided(b, shipped, read())},
-		{"apply-15KiB", open, decided(b, open, apply())},
-		{"apply-approved", shipped, decided(b, shipped, approved)},
-		{"apply-waiting", shipped, decided(b, shipped, apply())},
+		{"read", shipped, read(), false},
+		{"read-of-one-second", shipped, read(), true},
+		{"apply-15KiB", open, apply(), false},
+		{"apply-approved", shipped, approved, false},
+		{"apply-waiting", shipped, apply(), false},
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			record := c.e.Record()
+		b.Run(c.name+"/engine-alone", func(b *testing.B) {
+			facts, err := policy.ReadRecorded(decided(b, c.law, c.facts).Facts)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			before := processorTime(b)
+			for range b.N {
+				c.law.DecideRecorded(context.Background(), facts)
+			}
+			b.ReportMetric(float64(b.N)/(processorTime(b)-before).Seconds(), "decisions/cpu-s")
+		})
+		b.Run(c.name+"/replay", func(b *testing.B) {
+			rows := make([]Row, 500)
+			for i := range rows {
+				f := *c.facts
+				if !c.same {
+					f.Now = f.Now.Add(time.Duration(i) * time.Second)
+				}
+				e := decided(b, c.law, &f)
+				rows[i] = Row{ID: e.ID, RecordedAt: now, Record: e.Record()}
+			}
 			left := b.N
 			cfg := by(c.law)
 			cfg.Workers = 1
 			cfg.Pages = func(context.Context) ([]Row, error) {
-				n := min(left, 500)
+				n := min(left, len(rows))
 				left -= n
-				rows := make([]Row, n)
-				for i := range rows {
-					rows[i] = Row{ID: c.e.ID, RecordedAt: now, Record: record}
-				}
-				return rows, nil
+				return slices.Clone(rows[:n]), nil
 			}
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -96,7 +96,8 @@ func TestADraftIsHeldAgainstThePast(t *testing.T) {
 	reads := decided(t, old, read())
 	machines := []audit.Entry{
 		decided(t, old, apply()), decided(t, old, robot), decided(t, old, staged()), reads,
-		adding(decided(t, old, robot), ourReason("BW-INVARIANT-007")), {ID: uuid.New(), Kind: audit.KindRPC, Verdict: audit.Refused, Count: 1},
+		adding(decided(t, old, robot), ourReason("BW-INVARIANT-007")),
+		{ID: uuid.New(), Kind: audit.KindRPC, Verdict: audit.Refused, Count: 1},
 	}
 	r := run(t, by(draft), machines...)
 	if r.Decisions != 6 || r.Same != 2 || r.NowDenied != 1 || r.NowAllowed != 1 || r.OtherReasons != 1 || r.ByGateway != 1 {
@@ -148,6 +149,19 @@ func TestWhatCannotBeJudgedIsCounted(t *testing.T) {
 	viewersApprove := law(t, "role_bindings: {viewers: [approver]}\nquorum: {required: 0}\n", "")
 	if r := run(t, by(viewersApprove), plain); r.CountUnjudged() != 1 || r.AnyChanged() {
 		t.Errorf("a change that was not looked up: %s", r.String())
+	}
+}
+
+// What is known of a page is known of equal facts and one law alone.
+func TestEqualFactsOfTwoLawsAreTwoDecisions(t *testing.T) {
+	open, closed := law(t, noQuorum, ""), law(t, "role_bindings: {operators: []}\nquorum: {required: 0}\n", "")
+	lie := decided(t, open, read())
+	lie.PolicyRevision = closed.Revision()
+	c := own(open, closed)
+	c.Workers = 1
+	r := run(t, c, decided(t, open, read()), lie, decided(t, open, read()), decided(t, closed, read()))
+	if r.Same != 3 || r.NowDenied != 1 || r.Changed[0].ID != lie.ID.String() {
+		t.Errorf("%s %+v", r.String(), r.Changed)
 	}
 }
 

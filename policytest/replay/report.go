@@ -144,7 +144,7 @@ func (r *Report) changed(e *audit.Entry, at time.Time, kind Kind, was, now word,
 	c := Change{
 		ID: e.ID.String(), Kind: kind, Time: at, Issuer: e.Caller.Issuer, Subject: e.Caller.Subject, Machine: e.MachineName, Cluster: e.Cluster,
 		Method: e.Method, DryRun: e.DryRun, Revision: e.PolicyRevision, OPA: e.OPAVersion,
-		New: without(after, before), Gone: without(before, after), Message: told(was, now), Lacks: append([]string{}, lacks...),
+		New: without(after, before), Gone: without(before, after), Message: first(was, now), Lacks: append([]string{}, lacks...),
 	}
 	if was.approvals != now.approvals && e.Class != "act" {
 		c.Approvals = &[2]int{was.approvals, now.approvals}
@@ -160,8 +160,8 @@ func (r *Report) changed(e *audit.Entry, at time.Time, kind Kind, was, now word,
 	r.Changed = append(r.Changed, c)
 }
 
-// told is what a person is told first of the difference.
-func told(was, now word) string {
+// first is what a person is told first of the difference.
+func first(was, now word) string {
 	for _, r := range now.reasons {
 		if r.Severity == policy.SeverityDeny && !slices.Contains(was.reasons, r) {
 			return r.Message

@@ -114,13 +114,24 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	return total, err
 }
 
+// judged is a decision made again, and the facts it was made on.
+type judged struct {
+	facts    *policy.Recorded
+	decision policy.Decision
+}
+
+// memo has what was judged of a page. Within a second a dashboard asks the same many times, and equal
+// facts are judged to equal decisions by one law; a gateway makes use of it in the same way.
+type memo map[string]judged
+
 func (s *sheet) judge(ctx context.Context, c *Config) {
+	known := memo{}
 	for i := range s.rows {
 		if err := ctx.Err(); err != nil {
 			s.err = context.Cause(ctx)
 			return
 		}
-		if s.err = s.report.judge(ctx, c, &s.rows[i]); s.err != nil {
+		if s.err = s.report.judge(ctx, c, known, &s.rows[i]); s.err != nil {
 			return
 		}
 	}
@@ -128,7 +139,7 @@ func (s *sheet) judge(ctx context.Context, c *Config) {
 }
 
 // judge judges one entry.
-func (r *Report) judge(ctx context.Context, c *Config, row *Row) error {
+func (r *Report) judge(ctx context.Context, c *Config, known memo, row *Row) error {
 	r.Decisions++
 	e, err := audit.ParseEntry(row.Record)
 	if err != nil {
@@ -148,26 +159,18 @@ func (r *Report) judge(ctx context.Context, c *Config, row *Row) error {
 		r.Unjudged[fmt.Sprintf("the law was not heard then (%s)", law[0].Code)]++
 		return nil
 	}
-	facts, err := policy.ReadRecorded(e.Facts)
-	if err != nil {
-		r.Unjudged[err.Error()]++
-		return nil
-	}
-	engine, err := c.Laws(ctx, e.PolicyRevision)
-	if errors.Is(err, ErrNotKept) {
-		r.Unjudged[fmt.Sprintf("the law of revision %.12s is not kept", e.PolicyRevision)]++
-		return nil
-	}
+	again, why, err := known.judge(ctx, c, &e)
 	if err != nil {
 		return err
 	}
-	d := engine.DecideRecorded(ctx, facts)
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+	if why != "" {
+		r.Unjudged[why]++
+		return nil
 	}
+	facts := again.facts
 	was := recorded(&e, law)
-	now, known := again(&e, facts, law, gateway, d)
-	if !known {
+	now, complete := told(&e, facts, law, gateway, again.decision)
+	if !complete {
 		r.Unjudged["it was refused before its change was looked up, and the law now asks for that"]++
 		return nil
 	}
@@ -180,4 +183,28 @@ func (r *Report) judge(ctx context.Context, c *Config, row *Row) error {
 		r.Same++
 	}
 	return nil
+}
+
+// judge judges an entry's facts, or knows how they were judged. why is the cause when they cannot be.
+func (m memo) judge(ctx context.Context, c *Config, e *audit.Entry) (j judged, why string, err error) {
+	key := e.PolicyRevision + string(e.Facts)
+	if j, ok := m[key]; ok {
+		return j, "", nil
+	}
+	if j.facts, err = policy.ReadRecorded(e.Facts); err != nil {
+		return j, err.Error(), nil
+	}
+	engine, err := c.Laws(ctx, e.PolicyRevision)
+	if errors.Is(err, ErrNotKept) {
+		return j, fmt.Sprintf("the law of revision %.12s is not kept", e.PolicyRevision), nil
+	}
+	if err != nil {
+		return j, "", err
+	}
+	j.decision = engine.DecideRecorded(ctx, j.facts)
+	if ctx.Err() != nil {
+		return j, "", context.Cause(ctx)
+	}
+	m[key] = j
+	return j, "", nil
 }

@@ -58,9 +58,9 @@ func recorded(e *audit.Entry, law []policy.Reason) word {
 	return word{allow: e.Verdict == audit.Allowed, reasons: law, approvals: e.ApprovalsNeeded}
 }
 
-// again is what would be decided now that the law says d, with what the gateway added then. known is
-// false when the answer needs what was not looked up then.
-func again(e *audit.Entry, facts *policy.Recorded, law, gateway []policy.Reason, d policy.Decision) (w word, known bool) {
+// told is what a caller would be told now that the law says d, with what the gateway added then. complete
+// is false when the answer needs what was not looked up then.
+func told(e *audit.Entry, facts *policy.Recorded, law, gateway []policy.Reason, d policy.Decision) (w word, complete bool) {
 	w = word{reasons: slices.Clone(d.Reasons), approvals: d.Approvals.Required}
 	if lookedUpNothing(facts, law) {
 		// Refused before anything was looked up, for what refuses whatever it is about: the rest of
