@@ -56,8 +56,11 @@ func (h *house) again(t testing.TB) replay.Report {
 				return nil, err
 			}
 			engine := policy.New(policy.EngineConfig{Budget: time.Minute})
-			compiled.Store(revision, engine)
-			return engine, engine.Use(ctx, b)
+			if err := engine.Use(ctx, b); err != nil {
+				return nil, err
+			}
+			compiled.Store(revision, engine) // not before it has its law: other houses take it from here
+			return engine, nil
 		},
 	})
 	ok(t, err)
