@@ -17,8 +17,9 @@ SQLC := CGO_ENABLED=0 $(TOOL) sqlc
 TEST_TIMEOUT ?= 20m
 RACE_TIMEOUT ?= 30m
 
-# Packages that only drive the built binary and talosctl as processes: the race detector sees nothing of those.
-PROCESS_TESTS := /fixtures/(auditing|e2e|cases|keys|matrix|runbook|soak|talosctlbin)$$
+# Packages whose tests have nothing for the race detector: they drive the built binary, talosctl and PostgreSQL as processes,
+# or search texts and pages, one after the other.
+NO_RACES := (/fixtures/(auditing|e2e|cases|fullbook|keys|leakscan|matrix|postgres|runbook|soak|talosctlbin)|/cmd/bronzeward|/policytest)$$
 
 .PHONY: help
 help: ## list the targets
@@ -57,8 +58,8 @@ test: setup ## run every test: Go, Rego, end to end with the real talosctl
 	go test -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: test/race
-test/race: setup ## run every test under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test -race -timeout $(RACE_TIMEOUT) $$(go list ./... | grep -v -E '$(PROCESS_TESTS)')
+test/race: setup ## run the tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race -timeout $(RACE_TIMEOUT) $$(go list ./... | grep -v -E '$(NO_RACES)')
 
 .PHONY: soak
 soak: setup ## run SEEDS (default 1000) seeds of faults drawn by chance, and put the result into docs/benchmarks.md
