@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"bronzeward/audit"
 	"bronzeward/gateway/control"
 	"bronzeward/policy"
@@ -64,22 +66,27 @@ func mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle, now time.
 }
 
 // ActivateWatched makes the law of a watched directory live: nobody asked for it but the
-// configuration of a gateway in development, and the entry says so.
+// configuration of a gateway in development, and the entry says so. *DeniedAct while the database, or
+// OpenBao, may be older than it was.
 func (a *Acts) ActivateWatched(ctx context.Context, b *policy.Bundle) error {
+	answers := &said{byEntry: map[uuid.UUID]policy.Decision{}}
 	act := func() control.Act {
-		return control.Act{Entry: func(control.Stamp) audit.Entry {
-			return audit.Entry{
-				ID: newID(), Kind: audit.KindPolicy, Verdict: audit.Allowed, Method: ActPolicyActivate, Class: "act",
+		return control.Act{Entry: func(st control.Stamp) audit.Entry {
+			d := actInDoubt(st.Standing, ActPolicyActivate, policy.Decision{Allow: true})
+			e := audit.Entry{
+				ID: newID(), Kind: audit.KindPolicy, Verdict: verdictOf(d), Method: ActPolicyActivate, Class: "act", Reasons: d.Reasons, Codes: d.Codes(),
 				PolicyRevision: b.Revision(), Detail: "watched directory, in development", Count: 1,
 			}
+			answers.byEntry[e.ID] = d
+			return e
 		}}
 	}
 	if _, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), act()); err != nil {
-		return err
+		return a.denied(ctx, err, answers)
 	}
 	receipt, err := a.Store.ActivateBundle(ctx, b.Revision(), 0, act())
 	if err != nil {
-		return err
+		return a.denied(ctx, err, answers)
 	}
 	return a.forwardAnchor(ctx, receipt)
 }

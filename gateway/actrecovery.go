@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -42,6 +43,11 @@ func (a *Acts) EnterRecovery(ctx context.Context, by Actor, reason string, once 
 	if err != nil {
 		return control.Recovery{}, err
 	}
+	if once != nil {
+		if err := a.Store.Replayed(ctx, once, by.Caller.Issuer, by.Caller.Subject); err != nil {
+			return control.Recovery{}, a.enteredBefore(ctx, by, snap, err)
+		}
+	}
 	if snap.Standing.State == control.RecoveryEntered {
 		return a.finishRecovery(ctx, by, snap)
 	}
@@ -63,6 +69,26 @@ func (a *Acts) EnterRecovery(ctx context.Context, by Actor, reason string, once 
 		return control.Recovery{}, err
 	}
 	return entered, a.tellRecovery(ctx, said.wrote[len(said.wrote)-1], func(ctx context.Context) error { return a.Recovery.Finish(ctx, e.Epoch) })
+}
+
+// enteredBefore answers a repetition with what the first came to, before the anchor is told that anything begins. Where the first was
+// cut short, the anchor is told the rest.
+func (a *Acts) enteredBefore(ctx context.Context, by Actor, snap *control.Snapshot, before error) error {
+	err := a.replayed(ctx, by, ActRecoveryEnter, "recovery", before)
+	var done *control.ReplayedError
+	if !errors.As(err, &done) || snap.Standing.State != control.RecoveryEntered || a.Recovery == nil {
+		return err
+	}
+	unfinished, asked := a.Recovery.Unfinished(ctx, snap.Epoch)
+	if asked != nil {
+		return &NotAnchoredError{Receipt: done.Receipt, why: keysAwayOf(asked).why, cause: asked}
+	}
+	if unfinished {
+		if untold := a.tellRecovery(ctx, done.Receipt, func(ctx context.Context) error { return a.Recovery.Finish(ctx, snap.Epoch) }); untold != nil {
+			return untold
+		}
+	}
+	return err
 }
 
 // finishRecovery goes on with a recovery whose anchor was not told; ErrConflict when it was.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -152,6 +154,7 @@ func (c *call) look(t *target) (*look, error) {
 	}
 	if c.adopts() {
 		l.config.Base = l.config.Digest
+		c.readBoth(l, against)
 	}
 	l.digests(c.g.digester, asked)
 	c.g.metrics.seconds.WithLabelValues("facts").Observe(time.Since(began).Seconds())
@@ -164,6 +167,24 @@ type judged struct {
 	entry    audit.Entry
 	// first is the attempt of the very same request that is still in flight.
 	first *control.Attempt
+}
+
+// readBoth adds to what an adoption is judged by what is on the machine's disk, where that is another configuration than the one that
+// runs: the next boot brings it, and both are adopted.
+func (c *call) readBoth(l *look, against []byte) {
+	persistent := l.evidence.Persistent.Text
+	if facts.SameText(l.evidence.Active.Text, persistent) {
+		return
+	}
+	staged := c.g.reader.Read(c.ctx, persistent, against, persistent)
+	l.config.Problems = append(l.config.Problems, staged.Problems...)
+	l.config.Collections = append(l.config.Collections, staged.Collections...)
+	for _, change := range staged.Changes {
+		if !slices.ContainsFunc(l.config.Changes, func(there policy.ConfigChange) bool { return reflect.DeepEqual(there, change) }) {
+			l.config.Changes = append(l.config.Changes, change)
+		}
+	}
+	l.config.Identical = l.config.Identical && staged.Identical
 }
 
 // admit judges for good on what is read under the locks, and commits entry and attempt, or
@@ -203,7 +224,11 @@ func (c *call) admit(t *target, l *look, ready prepared) (control.Admission, jud
 		}
 		e = c.named(e, &d, w)
 		out.decision, out.entry, out.first = d, e, locked.InFlight
-		return c.judgement(l, ready, w, d, e)
+		j := c.judgement(l, ready, w, d, e)
+		if j.Adopt != nil {
+			j.Adopt.NoCopy = !copied(&locked.Machine, &l.evidence)
+		}
+		return j
 	})
 	c.g.metrics.seconds.WithLabelValues("admit").Observe(time.Since(began).Seconds())
 	return admission, out, err

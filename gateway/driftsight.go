@@ -11,6 +11,7 @@ import (
 
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
+	"bronzeward/gateway/upstream"
 	"bronzeward/policy"
 )
 
@@ -46,7 +47,7 @@ func (g *Gateway) sight(ctx context.Context, id uuid.UUID) (control.SightResult,
 		ActiveVersion: versionPair(e.Active), PersistentVersion: versionPair(e.Persistent),
 	}}
 	if known.Same(&o) {
-		g.keepApplied(ctx, m, e.Active.Text)
+		g.keepApplied(ctx, m, &e)
 		return control.SightNothing, nil
 	}
 	if !facts.SameText(e.Active.Text, e.Persistent.Text) {
@@ -71,7 +72,7 @@ func (g *Gateway) sight(ctx context.Context, id uuid.UUID) (control.SightResult,
 	if result == control.SightBaseline || result == control.SightLate {
 		m.ActiveDigest = o.Active
 	}
-	g.keepApplied(ctx, m, e.Active.Text)
+	g.keepApplied(ctx, m, &e)
 	return result, nil
 }
 
@@ -153,14 +154,24 @@ type otherCopy struct{}
 func (otherCopy) Error() string { return "the copy is of another configuration" }
 func (otherCopy) Altered() bool { return true }
 
+// copied says whether what a machine runs may be kept, sealed. What its row says of it is an operator's word, so that the machine is
+// asked too.
+func copied(m *control.Machine, e *upstream.Evidence) bool {
+	return m.Role == "worker" && e.Type == "worker"
+}
+
+// notKept is sealed in the place of a control plane's configuration.
+const notKept = "no copy of a control plane's configuration is kept"
+
 // keepApplied keeps a sealed copy of what a machine runs, when that is what was applied last
 // and there is none: after a baseline, and after an apply that needed no change. Without a
 // copy nobody can go back. A control plane's is not kept: nothing is ever sent to one, and it
 // holds the keys of the cluster.
-func (g *Gateway) keepApplied(ctx context.Context, m *control.Machine, text []byte) {
-	if m.Role != "worker" || m.ActiveDigest == "" {
+func (g *Gateway) keepApplied(ctx context.Context, m *control.Machine, e *upstream.Evidence) {
+	if !copied(m, e) || m.ActiveDigest == "" {
 		return
 	}
+	text := e.Active.Text
 	if same, err := g.digester.Same(text, m.ActiveDigest); err != nil || !same {
 		return
 	}

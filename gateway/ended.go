@@ -22,6 +22,9 @@ func (c *call) endedBy(cause, err error) error {
 	case errors.Is(cause, errRevoked):
 		d := policy.Deny("BW-IDENTITY-001", errRevoked.Error(), "")
 		return denial(c.turnedAway(audit.Denied, d), d)
+	case errors.Is(cause, errRetired):
+		const code = "BW-HOLDS-009"
+		return refusal(codes.PermissionDenied, c.firstDecided(), code, errRetired.Error(), "bronzeward machines list")
 	case errors.Is(cause, errUnconfirmed):
 		return refusal(codes.Unavailable, c.firstDecided(), "BW-AUTHORITY-001", errUnconfirmed.Error())
 	case errors.Is(cause, errStopping):

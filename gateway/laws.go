@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"bronzeward/gateway/control"
 	"bronzeward/policy"
 )
@@ -113,6 +115,7 @@ func (g *Gateway) Follow(ctx context.Context) {
 	for {
 		snap := g.store.Snapshot()
 		g.sessions.endRevoked(snap.Revoked)
+		g.sessions.endRetired(func(id uuid.UUID) bool { return snap.Machines[id] != nil && snap.Machines[id].Retired != nil })
 		g.sessions.endUntrusted()
 		if g.store.Unconfirmed() > control.ConfirmLimit {
 			g.sessions.endAll(errUnconfirmed)

@@ -163,7 +163,11 @@ func (c *call) sealNew(t *target, l *look, w weighed, id control.ChangeID, epoch
 	defer cancel()
 	var err error
 	began := time.Now()
-	n.Sealed, err = c.g.sealer.Seal(ctx, c.asked.Apply.Data, sealContext(id, t.machine.ID, n.Digest))
+	text := c.asked.Apply.Data
+	if c.adopts() && !copied(t.machine, &l.evidence) {
+		text = []byte(notKept)
+	}
+	n.Sealed, err = c.g.sealer.Seal(ctx, text, sealContext(id, t.machine.ID, n.Digest))
 	if err != nil {
 		c.note(slog.Any("seal", err))
 		return prepared{}, c.refuseKeys(t, control.ChangeID{}, keysAwayOf(err), "the change cannot be sealed now, and so is not captured")

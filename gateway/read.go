@@ -72,9 +72,16 @@ func (c *call) read() error {
 func (c *call) decide(ctx context.Context, t *target, phase string) (verdict, error) {
 	for range rounds {
 		snap := c.g.laws.current(ctx, c.g)
+		// What a row says is authority too: where it is reached, what it is labelled, and that it is in service still.
+		if m := snap.Machines[t.machine.ID]; m != nil {
+			t.machine = m
+		}
 		f := c.facts(t, snap, phase)
 		began := time.Now()
 		d, raw := c.g.memo.judge(ctx, c.g, snap, f)
+		if t.machine.Retired != nil {
+			d.Allow, d.Reasons = false, append(retired(t.machine).Reasons, d.Reasons...)
+		}
 		c.g.metrics.seconds.WithLabelValues("judge").Observe(time.Since(began).Seconds())
 		var (
 			seen *upstream.Evidence

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 
 	"bronzeward/gateway/identity"
@@ -19,6 +21,7 @@ var (
 	errRevoked     = errors.New("this identity has been revoked")
 	errUntrusted   = errors.New("the certificate this call was opened with is not trusted any more; log in again")
 	errUnconfirmed = errors.New("the gateway cannot confirm with its database that nothing was revoked")
+	errRetired     = errors.New("a machine of this call was retired; nothing reaches it any more")
 	errTooMany     = errors.New("too many calls of this caller are open at once")
 )
 
@@ -40,7 +43,12 @@ type session struct {
 	end context.CancelCauseFunc
 	// trusted is whether the certificate the call was opened with still proves its caller; null when there was none.
 	trusted func() bool
+	// machines are those that the call names, once they are known; guarded by the mutex of the sessions.
+	machines []uuid.UUID
 }
+
+// sessionKey finds the session of a call in its context.
+type sessionKey struct{}
 
 // openCalls are one person's open calls.
 type openCalls struct {
@@ -68,6 +76,7 @@ func (s *sessions) enter(ctx context.Context, who identity.Caller, trusted func(
 		stopProof = time.AfterFunc(time.Until(who.ProofEnds), func() { end(errProofEnded) }).Stop
 	}
 	one, key := &session{end: end, trusted: trusted}, personOf(who)
+	ctx = context.WithValue(ctx, sessionKey{}, one)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,6 +117,28 @@ func (s *sessions) endRevoked(revoked func(issuer, subject string) bool) {
 		}
 		for one := range calls.all {
 			one.end(errRevoked)
+		}
+	}
+}
+
+// aim notes which machines an open call names; ctx is the call's.
+func (s *sessions) aim(ctx context.Context, machines []uuid.UUID) {
+	if one, ok := ctx.Value(sessionKey{}).(*session); ok {
+		s.mu.Lock()
+		one.machines = machines
+		s.mu.Unlock()
+	}
+}
+
+// endRetired ends the open calls that name a machine that was retired: its addresses may be another machine's by now.
+func (s *sessions) endRetired(retired func(uuid.UUID) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, calls := range s.open {
+		for one := range calls.all {
+			if slices.ContainsFunc(one.machines, retired) {
+				one.end(errRetired)
+			}
 		}
 	}
 }

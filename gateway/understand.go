@@ -80,6 +80,11 @@ func (c *call) aim() error {
 		c.targets = append(c.targets, target{spelled: f.Spelled, machine: machine})
 		names = append(names, machine.Name)
 	}
+	ids := make([]uuid.UUID, len(c.targets))
+	for i := range c.targets {
+		ids[i] = c.targets[i].machine.ID
+	}
+	c.g.sessions.aim(c.ctx, ids)
 	c.note(slog.Any("machines", names))
 	return nil
 }

@@ -216,7 +216,7 @@ func (r *restoring) refusedEverywhere(ctx context.Context) error {
 		}); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
 		}
-		for _, must := range []string{"signed entries and outcomes are lost, of the time from", "1 revocations are lost", "bronzeward recovery status"} {
+		for _, must := range []string{"signed entries and outcomes are lost, of the time from", "1 revocation is lost", "bronzeward recovery status"} {
 			if !strings.Contains(out, must) {
 				return fmt.Errorf("%s refuses without saying %q:\n%s", name, must, out)
 			}

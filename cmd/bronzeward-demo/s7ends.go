@@ -41,7 +41,7 @@ func (r *restoring) list(ctx context.Context) error {
 		return err
 	}
 	for _, must := range []string{
-		"entered", "1 approvals of the old epoch are void, and 1 changes ended", "1 of 1 lost revocations were not made again",
+		"entered", "1 approval of the old epoch is void, and 1 change ended", "1 of 1 lost revocation was not made again",
 		"3 machines were not observed since: controlplane-1, worker-1, worker-2",
 	} {
 		if !strings.Contains(out, must) {
@@ -62,7 +62,7 @@ func (r *restoring) list(ctx context.Context) error {
 		return err
 	}
 	out, err = r.w.Bronzeward(ctx, "rhea", "recovery", "exit")
-	if err := r.refused("ending the recovery", out, err, "BW-RECOVERY-005", "not observed", "revocations"); err != nil {
+	if err := r.refused("ending the recovery", out, err, "BW-RECOVERY-005", "not observed", "lost revocation"); err != nil {
 		return err
 	}
 	r.did("control: an approval of the old epoch, releasing a machine nobody looked at, and ending it now are refused")

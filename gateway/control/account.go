@@ -27,7 +27,7 @@ type Accounting struct {
 
 // Account frees the machine of an unresolved attempt by a person's judgement, and the record
 // calls itself one. It is refused before the settle floor (ErrTooEarly) and without an
-// observation of the machine that began after it (ErrNoObservation). What that observation
+// observation of the machine that began after it (ErrNoObservation), and when the machine is retired (ErrRetired). What that observation
 // shows decides the state:
 //
 //	says landed, machine holds the attempt's digest       completed
@@ -54,6 +54,9 @@ func (s *Store) Account(ctx context.Context, acc Accounting, act Act) (audit.Rec
 		}
 		m, err := machineByID(ctx, tx, a.MachineID)
 		if err != nil {
+			return err
+		}
+		if err := m.inService("accounting for an attempt on"); err != nil {
 			return err
 		}
 		if m.Observed == nil || m.Observed.BeganAt.Before(a.SettleAfter) || m.Observed.Identity != a.Identity {

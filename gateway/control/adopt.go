@@ -19,6 +19,8 @@ type NewAdoption struct {
 	Persistent string
 	Mode       string
 	Identity   Identity
+	// NoCopy is true where no copy of it is kept, as of a control plane.
+	NoCopy bool
 }
 
 // spends is true for a judgement that spends a change, by an attempt or by an adoption.
@@ -89,8 +91,10 @@ func (s *Store) adopt(ctx context.Context, tx pgx.Tx, r Request, v view, j Judge
 	if err := takeAsApplied(ctx, tx, l.Machine.ID, a.Digest, a.Persistent); err != nil {
 		return nil, err
 	}
-	if _, err := tx.Exec(ctx, sqlAppliedCopyOfChange, uuid.UUID(c.ID)); err != nil {
-		return nil, sqlError("keeping the copy of what is taken as applied", err)
+	if !a.NoCopy {
+		if _, err := tx.Exec(ctx, sqlAppliedCopyOfChange, uuid.UUID(c.ID)); err != nil {
+			return nil, sqlError("keeping the copy of what is taken as applied", err)
+		}
 	}
 	d := *l.Drift
 	d.FoundActive, d.FoundPersistent = a.Digest, a.Persistent

@@ -59,12 +59,13 @@ func (s *Store) MarkUnresolved(ctx context.Context, id uuid.UUID, reason string,
 // the attempt's digest. Anybody may bring the evidence. When the attempt changed nothing
 // (its base is its digest) the evidence says nothing about the send, and only counts once
 // the settle floor has passed; before that it gives ErrTooEarly. Other digests give
-// ErrContradicted: a person has to account for the attempt.
+// ErrContradicted: a person has to account for the attempt. ErrRetired when the machine is: what
+// became of the attempt is not known then (I12).
 func (s *Store) ResolveAttempt(ctx context.Context, id uuid.UUID, readActive, readPersistent string, outcomes ...audit.Outcome) error {
 	return s.move(ctx, moving{
 		id: id, to: StateCompleted, readActive: readActive, readPersistent: readPersistent,
 		reason: "the machine holds the attempt's configuration", by: s.cfg.Instance, outcomes: outcomes,
-		sql: sqlAttemptResolve,
+		sql: sqlAttemptResolve, looked: true,
 		check: func(a *Attempt, now time.Time) error {
 			if a.State != StateUnresolved {
 				return fmt.Errorf("%w: it is %s", ErrNotOwner, a.State)
@@ -104,6 +105,8 @@ type moving struct {
 	args                       []any
 	// check looks at the locked attempt and the clock read after its lock.
 	check func(*Attempt, time.Time) error
+	// looked is true when somebody looked at the machine, who cannot have when it is retired.
+	looked bool
 }
 
 // move locks the machine, then the attempt, reads the clock, steps and appends.
@@ -117,6 +120,15 @@ func (s *Store) move(ctx context.Context, m moving) error {
 		if m.check != nil {
 			if err := m.check(&a, now); err != nil {
 				return written{}, fmt.Errorf("%s: %w", doing, err)
+			}
+		}
+		if m.looked {
+			machine, err := machineByID(ctx, tx, a.MachineID)
+			if err == nil {
+				err = machine.inService("completing an attempt on")
+			}
+			if err != nil {
+				return written{}, err
 			}
 		}
 		tag, err := tx.Exec(ctx, m.sql, append([]any{m.id, string(m.to), m.readActive, m.readPersistent, m.reason, m.by}, m.args...)...)

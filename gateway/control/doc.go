@@ -68,7 +68,8 @@
 //
 // What was accounted for may still be seen to have landed. The state stays, because it is what a
 // person judged; the landing is an outcome and a row of its own, once, and what the machine is
-// known to hold follows.
+// known to hold follows. It explains nothing while a drift is open, nor on a node that
+// was pinned in the place of its own, nor once something else was applied or adopted.
 //
 // # What people close
 //
@@ -108,7 +109,8 @@
 //
 // All three are final. A sight of a machine (RecordSight) judges drift by the same rule as other
 // evidence (I7): its serial noted before the reading and unmoved since, nothing under way, the
-// pinned identity. A machine that nothing is known to have been applied to takes the first sight
+// pinned identity. What a sight writes down moves the serial, so that one that was read before it
+// judges nothing after it. A machine that nothing is known to have been applied to takes the first sight
 // as what it is held against; so does pinning, by what was observed for it.
 //
 // # Trust

@@ -45,3 +45,33 @@ func TestADatabaseThatWentBackIsNoticedAtOnce(t *testing.T) {
 		t.Errorf("the control: %v", err)
 	}
 }
+
+// The status that a gateway gives says what it refuses by itself, before it is marked for all; and
+// nothing of it once the version is reached again. The control is a gateway that never saw the higher
+// version: it says that there is nothing.
+func TestTheStatusSaysWhatThisGatewayHasSeen(t *testing.T) {
+	w := newWorld(t)
+	s := w.house(t, 1)
+	says := func(t *testing.T, s *Store, want RecoveryState) RecoveryStatus {
+		t.Helper()
+		now, err := s.RecoveryStatus(t.Context(), nil)
+		if err != nil || now.Standing.State != want {
+			t.Fatalf("it stands %+v, %v; want %s", now.Standing, err, want)
+		}
+		return now
+	}
+	if _, err := s.Refresh(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	says(t, s, RecoveryNone)
+	w.exec(t, "update control.authority set version = version - 1")
+	now := says(t, s, RecoveryRolledBack)
+	if len(now.Items) != 1 || now.Items[0].Name != "enter" || !now.Items[0].Open || !strings.Contains(now.Items[0].Text, "older than it was") {
+		t.Errorf("the list is %+v", now.Items)
+	}
+	says(t, w.store(t, "gw-2", nil), RecoveryNone) // the control
+	w.exec(t, "update control.authority set version = version + 1")
+	if now := says(t, s, RecoveryNone); len(now.Items) != 0 {
+		t.Errorf("the list is %+v", now.Items)
+	}
+}

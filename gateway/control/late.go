@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,7 +22,7 @@ const LateWithin = 24 * time.Hour
 var ErrNotLate = errors.New("this is no late landing of the attempt")
 
 // JudgedAttempts gives the attempts that may still be seen to have landed: accounted for within
-// LateWithin, not seen since, on machines in service. Oldest first.
+// LateWithin, not seen since, on machines in service without an open drift, nothing applied or adopted since. Oldest first.
 func (s *Store) JudgedAttempts(ctx context.Context) ([]Attempt, error) {
 	return s.attempts(ctx, "listing what was accounted for", sqlAttemptsJudged, uuid.Nil, LateWithin)
 }
@@ -31,7 +32,8 @@ func (s *Store) JudgedAttempts(ctx context.Context) ([]Attempt, error) {
 // what was last applied follows the machine, and changes on the old base are superseded. noted is
 // the machine's serial from before the reading. ErrMoved when that is over, ErrBusy while another
 // attempt may still land, ErrNotLate when there is nothing to explain: another replica was first,
-// the machine is known to hold it, or it did so before the attempt.
+// the machine is known to hold it, or it did so before the attempt; and when the attempt explains nothing: the node it was sent to
+// was replaced, a drift is open, or something else was applied or adopted since.
 func (s *Store) LandedLate(ctx context.Context, id uuid.UUID, active, persistent string, noted int64, late audit.Outcome) error {
 	doing := "recognising a late landing of attempt " + id.String()
 	err := s.inTx(ctx, func(tx pgx.Tx) (written, error) {
@@ -53,7 +55,11 @@ func (s *Store) LandedLate(ctx context.Context, id uuid.UUID, active, persistent
 		if len(held) > 0 {
 			return written{}, fmt.Errorf("%s: %w", doing, busyError(&held[0], "machine"))
 		}
-		if !a.mayLandLate(now) || !a.explains(&m, active, persistent) {
+		judged, err := judgedOf(ctx, tx, m.ID)
+		if err != nil {
+			return written{}, err
+		}
+		if !slices.ContainsFunc(judged, func(j Attempt) bool { return j.ID == a.ID }) || !a.mayLandLate(now) || !a.explains(&m, active, persistent) {
 			return written{}, fmt.Errorf("%s: %w", doing, ErrNotLate)
 		}
 		outcome, err := s.landLate(ctx, tx, &a, now, active, persistent, late)
@@ -142,8 +148,9 @@ func ExplainedBy(ctx context.Context, tx pgx.Tx, machine uuid.UUID, digest strin
 	return explaining(ctx, tx, machine, digest)
 }
 
-// explaining is the newest attempt that was accounted for and explains the digest; null without.
-func explaining(ctx context.Context, tx pgx.Tx, machine uuid.UUID, digest string) (*Attempt, error) {
+// judgedOf are the attempts of a locked machine that were accounted for and may explain what it holds, the oldest first. While a
+// drift is open there are none: what is read then is part of it, and only the change that names it settles it (I18).
+func judgedOf(ctx context.Context, tx pgx.Tx, machine uuid.UUID) ([]Attempt, error) {
 	rows, err := tx.Query(ctx, sqlAttemptsJudged, machine, LateWithin)
 	if err != nil {
 		return nil, sqlError("reading what was accounted for", err)
@@ -151,6 +158,15 @@ func explaining(ctx context.Context, tx pgx.Tx, machine uuid.UUID, digest string
 	judged, err := pgx.CollectRows(rows, collectAttempt)
 	if err != nil {
 		return nil, sqlError("reading what was accounted for", err)
+	}
+	return judged, nil
+}
+
+// explaining is the newest attempt that was accounted for and explains the digest; null without.
+func explaining(ctx context.Context, tx pgx.Tx, machine uuid.UUID, digest string) (*Attempt, error) {
+	judged, err := judgedOf(ctx, tx, machine)
+	if err != nil {
+		return nil, err
 	}
 	for i := len(judged) - 1; i >= 0; i-- {
 		if judged[i].Digest == digest {

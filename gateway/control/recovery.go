@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -63,6 +64,8 @@ func scanWithStanding(row pgx.Row, into *Standing, fields ...any) error {
 
 // Found is what a comparison with the anchor came to.
 type Found struct {
+	// OfEpoch is the epoch that was in force before the comparison began: it is marked in no other.
+	OfEpoch uuid.UUID
 	// State is RecoveryRolledBack or RecoveryOlderOpenBao.
 	State RecoveryState
 	// Message is one sentence for whoever is refused.
@@ -97,61 +100,90 @@ func (s *Store) RememberAnchor(ctx context.Context, version int64) error {
 	return nil
 }
 
-// FoundNow is what is marked; State RecoveryNone when nothing is.
-func (s *Store) FoundNow(ctx context.Context) (Found, error) {
-	f, _, err := readFound(ctx, s.watch)
-	return f, err
+// FoundNow is what is marked, State RecoveryNone when nothing is, and the epoch in force; and with it
+// the KV version of the anchor that this database last wrote.
+func (s *Store) FoundNow(ctx context.Context) (f Found, anchor int64, err error) {
+	f, anchor, _, err = readFound(ctx, s.watch)
+	return f, anchor, err
 }
 
-// readFound gives the mark, and how many identities are revoked now.
-func readFound(ctx context.Context, q querier) (f Found, revoked int64, err error) {
-	var version int64
+// readFound gives the mark, the version of the anchor, and how many identities are revoked now.
+func readFound(ctx context.Context, q querier) (f Found, anchor, revoked int64, err error) {
 	var mark string
-	err = q.QueryRow(ctx, sqlRecovery).Scan(&mark, &f.Message, &f.Since, &f.LostRows, &f.LostFrom, &f.LostUntil, &f.LostRevocations,
-		&f.Revocations, &f.OldSize, &f.OldRoot, &version, &revoked)
+	err = q.QueryRow(ctx, sqlRecovery).Scan(&f.OfEpoch, &mark, &f.Message, &f.Since, &f.LostRows, &f.LostFrom, &f.LostUntil, &f.LostRevocations,
+		&f.Revocations, &f.OldSize, &f.OldRoot, &anchor, &revoked)
 	if err != nil {
-		return f, 0, sqlError("reading what was found", err)
+		return f, 0, 0, sqlError("reading what was found", err)
 	}
 	f.State = RecoveryState(mark)
-	return f, revoked, nil
+	return f, anchor, revoked, nil
+}
+
+// errNothingToMark ends an act that turns out, under the lock, to have nothing to do: nothing of it is
+// written.
+var errNothingToMark = errors.New("nothing is to be marked")
+
+// saysMore is whether a finding says more than what is marked: it is of the epoch in force, no
+// finding that the database is rolled back is marked, and not this very one.
+func (f Found) saysMore(there Found) bool {
+	return f.OfEpoch == there.OfEpoch && there.State != RecoveryRolledBack && (there.State != f.State || there.Message != f.Message)
 }
 
 // MarkFound writes what was found by comparing with the anchor, so that every replica refuses from
 // the next decision on, and an entry that says it. What is marked as rolled back already stays as it
-// was found; then, and when the very same is marked, nothing is written.
+// was found; then, when the very same is marked, and when another epoch has begun since the
+// comparison, nothing is written: what was found was of the one that ended.
 func (s *Store) MarkFound(ctx context.Context, f Found) error {
-	there, err := s.FoundNow(ctx)
-	if err != nil || there.State == RecoveryRolledBack || there.State == f.State && there.Message == f.Message {
+	// Looked at before, so that what is known takes no lock.
+	if there, _, err := s.FoundNow(ctx); err != nil || !f.saysMore(there) {
 		return err
 	}
-	_, err = s.act(ctx, exclusive, bySystem("recovery.found", f.Message), func(tx pgx.Tx, st Stamp, _ *audit.Entry) error {
+	return s.mark(ctx, f)
+}
+
+// mark is MarkFound under the lock.
+func (s *Store) mark(ctx context.Context, f Found) error {
+	return s.remark(ctx, f.Message, f.saysMore, func(tx pgx.Tx, st Stamp) error {
 		_, err := tx.Exec(ctx, sqlRecoveryMark, string(f.State), f.Message, f.LostRows, f.LostFrom, f.LostUntil, f.LostRevocations, f.OldSize, f.OldRoot, st.Now)
 		if err != nil {
 			return sqlError("marking what was found", err)
 		}
 		return nil
 	})
-	return err
 }
 
-// UnmarkOlder takes RecoveryOlderOpenBao back when OpenBao is the newer one again; anything else
-// that is marked stays.
-func (s *Store) UnmarkOlder(ctx context.Context) error {
-	there, err := s.FoundNow(ctx)
-	if err != nil || there.State != RecoveryOlderOpenBao {
-		return err
+// UnmarkOlder takes RecoveryOlderOpenBao back when OpenBao is the newer one again. was is what was
+// marked before that was compared: anything else that is marked, or was found since, stays.
+func (s *Store) UnmarkOlder(ctx context.Context, was Found) error {
+	if was.State != RecoveryOlderOpenBao || was.Since == nil {
+		return nil
 	}
-	_, err = s.act(ctx, exclusive, bySystem("recovery.found", "OpenBao remembers what this database remembers of it again"),
-		func(tx pgx.Tx, _ Stamp, _ *audit.Entry) error {
-			now, _, err := readFound(ctx, tx)
-			if err != nil || now.State != RecoveryOlderOpenBao {
-				return err
-			}
-			if _, err := tx.Exec(ctx, sqlRecoveryUnmark, false); err != nil {
-				return sqlError("taking the mark off", err)
-			}
-			return nil
-		})
+	still := func(there Found) bool {
+		return there.OfEpoch == was.OfEpoch && there.State == was.State && there.Since != nil && there.Since.Equal(*was.Since)
+	}
+	return s.remark(ctx, "OpenBao remembers what this database remembers of it again", still, func(tx pgx.Tx, _ Stamp) error {
+		if _, err := tx.Exec(ctx, sqlRecoveryUnmark, false); err != nil {
+			return sqlError("taking the mark off", err)
+		}
+		return nil
+	})
+}
+
+// remark changes the mark when, under the exclusive lock, what is marked still asks for it.
+func (s *Store) remark(ctx context.Context, detail string, asked func(there Found) bool, do func(pgx.Tx, Stamp) error) error {
+	_, err := s.act(ctx, exclusive, bySystem("recovery.found", detail), func(tx pgx.Tx, st Stamp, _ *audit.Entry) error {
+		there, _, _, err := readFound(ctx, tx)
+		switch {
+		case err != nil:
+			return err
+		case !asked(there):
+			return errNothingToMark
+		}
+		return do(tx, st)
+	})
+	if errors.Is(err, errNothingToMark) {
+		return nil
+	}
 	return err
 }
 

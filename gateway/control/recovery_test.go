@@ -13,11 +13,11 @@ import (
 	"bronzeward/policy"
 )
 
-// rolledBack is what a comparison finds of a restored database.
-func rolledBack() Found {
+// rolledBack is what a comparison finds of a restored database, in the epoch that is in force.
+func rolledBack(s *Store) Found {
 	from, until := time.Now().Add(-time.Hour), time.Now()
 	return Found{
-		State: RecoveryRolledBack, Message: "this database is older", LostRows: 12, LostFrom: &from, LostUntil: &until,
+		OfEpoch: s.Snapshot().Epoch, State: RecoveryRolledBack, Message: "this database is older", LostRows: 12, LostFrom: &from, LostUntil: &until,
 		LostRevocations: 1, OldSize: 40, OldRoot: strings.Repeat("ab", 32),
 	}
 }
@@ -60,7 +60,7 @@ func TestARecoveryFromEndToEnd(t *testing.T) {
 	other := w.store(t, "gw-2", nil)
 	old := approved(t, s, "w1")
 	under := open(t, s, "w2", boris)
-	if err := s.MarkFound(t.Context(), rolledBack()); err != nil {
+	if err := s.MarkFound(t.Context(), rolledBack(s)); err != nil {
 		t.Fatal(err)
 	}
 	for _, replica := range []*Store{s, other} {
@@ -73,12 +73,12 @@ func TestARecoveryFromEndToEnd(t *testing.T) {
 		_, err = replica.Admit(t.Context(), Request{MachineID: get(t, replica, "w3").ID, Caller: boris}, allowOnly)
 		wantGuard(t, err, "attempts_not_in_recovery")
 	}
-	other2 := rolledBack()
+	other2 := rolledBack(s)
 	other2.Message = "another"
 	if err := s.MarkFound(t.Context(), other2); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := s.FoundNow(t.Context()); err != nil || f.Message != "this database is older" || f.LostRows != 12 {
+	if f, _, err := s.FoundNow(t.Context()); err != nil || f.Message != "this database is older" || f.LostRows != 12 {
 		t.Fatalf("what was found is overwritten: %+v, %v", f, err)
 	}
 	if conn := connect(t, w.url(t, asGateway)); true {
@@ -120,7 +120,7 @@ func TestARecoveryFromEndToEnd(t *testing.T) {
 	wantErr(t, err, ErrConflict)
 	err = s.MayExit(t.Context(), Exiting{})
 	wantRecovery(t, err, "BW-RECOVERY-005")
-	for _, must := range []string{"1 of 1 lost revocations", "1 attempt is unresolved"} {
+	for _, must := range []string{"1 of 1 lost revocation was", "1 attempt is unresolved"} {
 		if !strings.Contains(err.Error(), must) {
 			t.Errorf("it does not say %q: %v", must, err)
 		}
@@ -167,19 +167,35 @@ func TestAnOlderOpenBaoMayBeBroughtBack(t *testing.T) {
 	if v, err := s.AnchorVersion(t.Context()); err != nil || v != 7 {
 		t.Fatalf("version %d, %v", v, err)
 	}
-	if err := s.MarkFound(t.Context(), Found{State: RecoveryOlderOpenBao, Message: "OpenBao is older"}); err != nil {
+	if err := s.MarkFound(t.Context(), Found{OfEpoch: s.Snapshot().Epoch, State: RecoveryOlderOpenBao, Message: "OpenBao is older"}); err != nil {
 		t.Fatal(err)
+	}
+	if now, err := s.RecoveryStatus(t.Context(), nil); err != nil || len(now.Items) != 1 || !strings.HasPrefix(now.Items[0].Do, "bring back the newest state of OpenBao") {
+		t.Errorf("the list is %+v, %v", now.Items, err)
 	}
 	_, err := s.Admit(t.Context(), apply(get(t, s, "w1"), boris), allow)
 	wantGuard(t, err, "attempts_not_in_recovery")
-	if err := s.UnmarkOlder(t.Context()); err != nil {
+	was, anchor, err := s.FoundNow(t.Context())
+	if err != nil || anchor != 7 {
+		t.Fatalf("version %d, %v", anchor, err)
+	}
+	again := was
+	again.Message = "OpenBao is older still"
+	if err := errors.Join(s.MarkFound(t.Context(), again), s.UnmarkOlder(t.Context(), was)); err != nil {
+		t.Fatal(err)
+	}
+	// What was found after the comparison that found nothing stays.
+	if was, _, err = s.FoundNow(t.Context()); err != nil || was.Message != again.Message {
+		t.Fatalf("%+v, %v", was, err)
+	}
+	if err := s.UnmarkOlder(t.Context(), was); err != nil {
 		t.Fatal(err)
 	}
 	open(t, s, "w1", boris)
-	if err := s.MarkFound(t.Context(), rolledBack()); err != nil {
+	if err := s.MarkFound(t.Context(), rolledBack(s)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.UnmarkOlder(t.Context()); err != nil {
+	if err := s.UnmarkOlder(t.Context(), was); err != nil {
 		t.Fatal(err)
 	}
 	if snap, err := s.Refresh(t.Context(), 0); err != nil || snap.Standing.State != RecoveryRolledBack {
@@ -229,8 +245,10 @@ func TestTheDatabaseKeepsARecovery(t *testing.T) {
 			w.exec(t, "update control.attempts set state = 'not_sent', closed_at = now(), closed_by = 'gw' where id = $1", a.ID)
 			enter(t, s)
 			if row.guard == "recovery_latched" {
-				later := rolledBack()
-				if err := s.MarkFound(t.Context(), later); err != nil {
+				if _, err := s.Refresh(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.MarkFound(t.Context(), rolledBack(s)); err != nil {
 					t.Fatal(err)
 				}
 			}

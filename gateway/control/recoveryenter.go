@@ -98,7 +98,7 @@ func (s *Store) endEpoch(ctx context.Context, tx pgx.Tx, by policy.Person, entry
 	if out.EnteredAt, err = readClock(ctx, tx); err != nil {
 		return err
 	}
-	if out.Found, out.Revoked, err = readFound(ctx, tx); err != nil {
+	if out.Found, _, out.Revoked, err = readFound(ctx, tx); err != nil {
 		return err
 	}
 	if out.State == RecoveryNone {
@@ -139,7 +139,7 @@ func (s *Store) endEpoch(ctx context.Context, tx pgx.Tx, by policy.Person, entry
 
 // detail is what the first entry of the new tree says of the old one.
 func (r *Recovery) detail() string {
-	text := fmt.Sprintf("epoch %s ended, with a head of %d leaves", r.OldEpoch, r.OldSize)
+	text := fmt.Sprintf("epoch %s ended, with a head of %s", r.OldEpoch, number(r.OldSize, "leaf", "leaves"))
 	if r.OldRoot != "" {
 		text += " and root " + r.OldRoot
 	}

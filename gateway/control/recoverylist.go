@@ -58,28 +58,36 @@ type RecoveryStatus struct {
 	// Denied are people whom the gateway's deny list names and who are not revoked here.
 	Denied []policy.Person
 	Items  []RecoveryItem
+
+	version int64
+	now     time.Time
 }
 
-// RecoveryStatus reads it, for a deny list. It takes no lock.
+// RecoveryStatus reads it, for a deny list. It takes no lock. A database that is older than this
+// process has seen it is said to be, as decisions say it here, before it is marked for all.
 func (s *Store) RecoveryStatus(ctx context.Context, deny []policy.Person) (RecoveryStatus, error) {
+	was := s.seen.before()
 	var out RecoveryStatus
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.watch, opts, func(tx pgx.Tx) (err error) {
 		out, err = readStatus(ctx, tx, deny, false)
 		return err
 	})
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	s.seen.hold(was, out.Epoch, out.version, out.now, &out.Standing)
+	out.Items = out.checklist(false)
+	return out, nil
 }
 
 func readStatus(ctx context.Context, tx pgx.Tx, deny []policy.Person, settled bool) (out RecoveryStatus, err error) {
-	var version int64
-	var now time.Time
 	var revision string
 	var revoked bool
-	if err := scanWithStanding(tx.QueryRow(ctx, sqlStamp, "", ""), &out.Standing, &version, &out.Epoch, &revision, &revoked, &now); err != nil {
+	if err := scanWithStanding(tx.QueryRow(ctx, sqlStamp, "", ""), &out.Standing, &out.version, &out.Epoch, &revision, &revoked, &out.now); err != nil {
 		return out, sqlError("reading how the recovery stands", err)
 	}
-	if out.Found, _, err = readFound(ctx, tx); err != nil {
+	if out.Found, _, _, err = readFound(ctx, tx); err != nil {
 		return out, err
 	}
 	entered, err := latestRecovery(ctx, tx)
@@ -147,17 +155,19 @@ func notRevoked(ctx context.Context, tx pgx.Tx, list []policy.Person) ([]policy.
 // checklist is what keeps the recovery from being ended, and what is to be known of it.
 func (s *RecoveryStatus) checklist(settled bool) []RecoveryItem {
 	if s.Standing.Doubtful() {
-		return []RecoveryItem{{
-			Name: "enter", Open: true, Text: s.Standing.Message,
-			Do: "bronzeward recovery enter --reason TEXT",
-		}}
+		item := RecoveryItem{Name: "enter", Open: true, Text: s.Standing.Message, Do: "bronzeward recovery enter --reason TEXT"}
+		if s.Standing.State == RecoveryOlderOpenBao {
+			item.Do = "bring back the newest state of OpenBao; when there is none: " + item.Do
+		}
+		return []RecoveryItem{item}
 	}
 	r := s.Entered
 	if r == nil {
 		return nil
 	}
 	items := []RecoveryItem{{Name: "lost", Text: r.lost()}, {
-		Name: "void", Text: fmt.Sprintf("%d approvals of the old epoch are void, and %d changes ended", r.ApprovalsVoided, r.ChangesEnded),
+		Name: "void", Text: number(r.ApprovalsVoided, "approval of the old epoch is void", "approvals of the old epoch are void") + ", and " +
+			number(r.ChangesEnded, "change ended", "changes ended"),
 		Do: "propose and approve again what is still wanted",
 	}}
 	add := func(name string, open bool, text, do string) {
@@ -172,10 +182,10 @@ func (s *RecoveryStatus) checklist(settled bool) []RecoveryItem {
 	case r.LostRevocations == 0:
 		add("revocations", false, "no revocation is known to be lost", "")
 	case missing > 0 && !settled:
-		add("revocations", true, fmt.Sprintf("%d of %d lost revocations were not made again; whose they were, only people know", missing, r.LostRevocations),
+		add("revocations", true, fmt.Sprintf("%d of %s not made again; whose, only people know", missing, number(r.LostRevocations, "lost revocation was", "lost revocations were")),
 			"bronzeward identities revoke --issuer ISSUER --subject SUBJECT --reason TEXT; or say that they need not be: bronzeward recovery exit --revocations-settled --reason TEXT")
 	default:
-		add("revocations", false, fmt.Sprintf("%d revocations were lost, and %d were made since", r.LostRevocations, since), "")
+		add("revocations", false, number(r.LostRevocations, "revocation was lost", "revocations were lost")+", and "+number(since, "was made since", "were made since"), "")
 	}
 	var names []string
 	for _, p := range s.Denied {
@@ -228,7 +238,7 @@ func (r *Recovery) lost() string {
 func LostText(f Found) string {
 	text := "nothing that was signed is lost"
 	if f.LostRows > 0 {
-		text = fmt.Sprintf("up to %d signed entries and outcomes are lost", f.LostRows)
+		text = "up to " + number(f.LostRows, "signed entry or outcome is lost", "signed entries and outcomes are lost")
 	}
 	if f.LostFrom != nil && f.LostUntil != nil && f.LostFrom.Before(*f.LostUntil) {
 		text += fmt.Sprintf(", of the time from %s to %s", f.LostFrom.UTC().Format(time.RFC3339), f.LostUntil.UTC().Format(time.RFC3339))
@@ -236,7 +246,7 @@ func LostText(f Found) string {
 		text += fmt.Sprintf(", of the time before %s", f.LostUntil.UTC().Format(time.RFC3339))
 	}
 	if f.LostRevocations > 0 {
-		text += fmt.Sprintf("; %d revocations are lost", f.LostRevocations)
+		text += "; " + number(f.LostRevocations, "revocation is lost", "revocations are lost")
 	}
 	return text
 }
@@ -244,16 +254,21 @@ func LostText(f Found) string {
 // mostNamed is how many names a line of the checklist has.
 const mostNamed = 5
 
+// number is a number of things, in words for one and for many.
+func number(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // counted says how many there are, and names the first.
 func counted(names []string, one, many string) string {
-	what := many
-	if len(names) == 1 {
-		what = one
-	}
+	text := number(int64(len(names)), one, many)
 	if len(names) == 0 {
-		return "0 " + what
+		return text
 	}
-	text := fmt.Sprintf("%d %s: %s", len(names), what, strings.Join(names[:min(len(names), mostNamed)], ", "))
+	text += ": " + strings.Join(names[:min(len(names), mostNamed)], ", ")
 	if len(names) > mostNamed {
 		text += ", …"
 	}

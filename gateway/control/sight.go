@@ -148,6 +148,8 @@ type judging struct {
 	drift *Drift
 	// landed is how many attempts had landed by now.
 	landed int64
+	// bumped is true once the serial was moved.
+	bumped bool
 	// entry is what was written, and outcome the outcome of an earlier entry; zero when nothing was.
 	entry, outcome uuid.UUID
 }
@@ -159,12 +161,15 @@ func (j *judging) judge(ctx context.Context) (SightResult, error) {
 	o := j.o
 	same := o.Active == j.m.ActiveDigest && o.Persistent == j.m.PersistentDigest
 	switch {
+	case j.m.ActiveDigest != "" && (!sameKey(j.m.ActiveDigest, o.Active) || !sameKey(j.m.PersistentDigest, o.Persistent)):
+		// Digests of two keys are never compared: that is no drift, and no sight either.
+		return "", fmt.Errorf("%w: what runs on %s was digested with another key than what was applied", ErrInvalid, j.m.Name)
 	case j.drift != nil && same:
 		j.drift.FoundActive, j.drift.FoundPersistent = o.Active, o.Persistent
 		if err := j.closeDrift(ctx, j.tx, j.st, &j.m, j.drift, DriftReturned, ChangeID{}); err != nil {
 			return "", err
 		}
-		j.entry = j.drift.ClosedEntryID
+		j.entry, j.bumped = j.drift.ClosedEntryID, true
 		if err := supersede(ctx, j.tx, j.m.ID, o.Active, o.Persistent, j.entry); err != nil {
 			return "", err
 		}
@@ -175,9 +180,6 @@ func (j *judging) judge(ctx context.Context) (SightResult, error) {
 		return SightBaseline, j.baseline(ctx)
 	case same:
 		return j.step(ctx)
-	case !sameKey(j.m.ActiveDigest, o.Active) || !sameKey(j.m.PersistentDigest, o.Persistent):
-		// Digests of two keys are never compared: that is no drift, and no sight either.
-		return "", fmt.Errorf("%w: what runs on %s was digested with another key than what was applied", ErrInvalid, j.m.Name)
 	}
 	if late, err := j.late(ctx); late || err != nil {
 		return SightLate, err
@@ -233,7 +235,8 @@ func (j *judging) append(ctx context.Context, what, detail string) error {
 	return nil
 }
 
-// note keeps what was seen as the last sight.
+// note keeps what was seen as the last sight, and moves the serial: a reading that began before this one was written down is older
+// than it, or may be, and judges nothing (I7).
 func (j *judging) note(ctx context.Context) error {
 	var staged *string
 	if j.o.Staged != nil {
@@ -244,8 +247,12 @@ func (j *judging) note(ctx context.Context) error {
 		text := string(raw)
 		staged = &text
 	}
-	_, err := j.tx.Exec(ctx, sqlMachineSightKeep, j.m.ID, j.o.Active, j.o.Persistent, j.o.ActiveVersion, j.o.PersistentVersion, j.landed, staged, j.st.Now)
-	if err != nil {
+	b := &pgx.Batch{}
+	b.Queue(sqlMachineSightKeep, j.m.ID, j.o.Active, j.o.Persistent, j.o.ActiveVersion, j.o.PersistentVersion, j.landed, staged, j.st.Now)
+	if !j.bumped {
+		b.Queue(sqlSerialBump, j.m.ID)
+	}
+	if err := j.tx.SendBatch(ctx, b).Close(); err != nil {
 		return sqlError("keeping what was seen", err)
 	}
 	return nil

@@ -24,6 +24,7 @@ func (j *judging) baseline(ctx context.Context) error {
 	if err := takeAsApplied(ctx, j.tx, j.m.ID, j.o.Active, j.o.Persistent); err != nil {
 		return err
 	}
+	j.bumped = true
 	return j.note(ctx)
 }
 
@@ -106,7 +107,7 @@ func (j *judging) late(ctx context.Context) (bool, error) {
 	if j.outcome, err = j.landLate(ctx, j.tx, a, j.st.Now, j.o.Active, j.o.Persistent, audit.Outcome{}); err != nil {
 		return false, err
 	}
-	j.entry = a.EntryID
+	j.entry, j.bumped = a.EntryID, true
 	return true, j.note(ctx)
 }
 
@@ -138,6 +139,7 @@ func (j *judging) open(ctx context.Context) error {
 	if _, err := j.tx.Exec(ctx, sqlSerialBump, j.m.ID); err != nil {
 		return sqlError("moving the serial", err)
 	}
+	j.bumped = true
 	if err := j.observed(ctx); err != nil {
 		return err
 	}

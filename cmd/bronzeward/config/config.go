@@ -205,7 +205,7 @@ func Load(flag string) (*Config, error) {
 	case 1:
 		return nil, cli.Usage(fmt.Errorf("%s: %w", path, problems[0]))
 	}
-	return nil, cli.Usage(fmt.Errorf("%s: %d problems:\n%w", path, len(problems), errors.Join(problems...)))
+	return nil, cli.Usage(fmt.Errorf("%s: %s:\n%w", path, cli.Plural(len(problems), "problem"), errors.Join(problems...)))
 }
 
 // readYAML fills the configuration. The file is readable when what is wrong with it is

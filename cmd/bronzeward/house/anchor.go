@@ -2,9 +2,12 @@ package house
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 
 	"github.com/google/uuid"
 
+	"bronzeward/gateway"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/vault"
 )
@@ -27,6 +30,23 @@ func (w watchedAnchors) Forward(ctx context.Context, raise func(*vault.Anchor)) 
 		w.seen(there.Size)
 	}
 	return there, err
+}
+
+// Memory is what OpenBao remembers, for a command that acts by itself.
+type Memory struct{ place anchorPlace }
+
+// Hold compares the database with it, as a gateway does when it starts: what is wrong is marked, and
+// the law's judge then refuses the act as over HTTP. It gives the anchor that the acts are told to.
+// An error says that the two could not be compared, or are not of one house: nothing is to be done then.
+// Null holds nothing, and gives null.
+func (m *Memory) Hold(ctx context.Context, store *control.Store, log *slog.Logger) (gateway.Anchor, error) {
+	if m == nil {
+		return nil, nil
+	}
+	if _, err := (&comparing{place: m.place, store: store, log: log}).check(ctx); err != nil {
+		return nil, fmt.Errorf("comparing the database with what OpenBao remembers: %w", err)
+	}
+	return actsAnchor{rememberedAnchors{m.place, store}}, nil
 }
 
 // holdAnchor compares the database with what OpenBao remembers, before anything is taken, sequenced

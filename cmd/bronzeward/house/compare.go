@@ -37,9 +37,11 @@ const compareEvery = 10 * time.Second
 type sight struct {
 	anchor  vault.Anchor
 	version int
-	// wrote is the version of the anchor that the database remembers having written.
-	wrote int64
-	snap  *control.Snapshot
+	// marked is what was marked when the look began, and wrote the version of the anchor that the
+	// database remembers having written.
+	marked control.Found
+	wrote  int64
+	snap   *control.Snapshot
 	// found is what is wrong; null when nothing is.
 	found *control.Found
 	// unfinished is true while the database's epoch has begun and the anchor does not say so yet.
@@ -50,11 +52,17 @@ type sight struct {
 var errOtherHouse = errors.New("OpenBao remembers another house")
 
 // look reads both sides, in an order in which no honest writer can seem to be behind: what the
-// database remembers, then the anchor, then the database.
+// database remembers, then the anchor, then the database. What is found is of the epoch in which it
+// began: when another has begun meanwhile it says nothing of that one, and is not marked in it.
 func (c *comparing) look(ctx context.Context) (s sight, err error) {
-	if s.wrote, err = c.store.AnchorVersion(ctx); err != nil {
+	if s.marked, s.wrote, err = c.store.FoundNow(ctx); err != nil {
 		return s, err
 	}
+	defer func() {
+		if s.found != nil {
+			s.found.OfEpoch = s.marked.OfEpoch
+		}
+	}()
 	if s.anchor, s.version, err = c.place.Read(ctx); err != nil {
 		return s, err
 	}
@@ -169,8 +177,11 @@ func (c *comparing) check(ctx context.Context) (sight, error) {
 		if err != nil {
 			return s, err
 		}
+		if s.snap.Epoch != s.marked.OfEpoch {
+			continue // recovery was entered meanwhile: what was read is of two epochs
+		}
 		if s.found == nil {
-			return s, c.store.UnmarkOlder(ctx)
+			return s, c.store.UnmarkOlder(ctx, s.marked)
 		}
 		if s.found.State == control.RecoveryRolledBack && s.anchor.Latched == nil {
 			// Only what nobody wrote meanwhile is latched: a recovery that another replica enters moves both sides.
@@ -201,11 +212,16 @@ func (c *comparing) check(ctx context.Context) (sight, error) {
 		if err := c.store.MarkFound(ctx, *s.found); err != nil {
 			return s, err
 		}
+		if s.snap, err = c.store.Refresh(ctx, 0); err != nil {
+			return s, err
+		}
+		if s.snap.Epoch != s.found.OfEpoch {
+			continue // recovery was entered before it was marked
+		}
 		if !before.Doubtful() {
 			c.log.ErrorContext(ctx, "applies are refused until recovery was entered", slog.String("cause", s.found.Message))
 		}
-		s.snap, err = c.store.Refresh(ctx, 0)
-		return s, err
+		return s, nil
 	}
 }
 

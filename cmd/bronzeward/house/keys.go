@@ -99,8 +99,8 @@ func openOpenBao(ctx context.Context, c *config.Config, conf vault.Config, log *
 }
 
 // OpenAuthorities reads whose certificates name people, for commands that prove their caller
-// themselves, and gives the anchor that their acts are told to; both null without OpenBao.
-func OpenAuthorities(ctx context.Context, c *config.Config, log *slog.Logger) (identity.AuthoritySource, gateway.Anchor, func(), error) {
+// themselves, and gives what OpenBao remembers of the database; both null without OpenBao.
+func OpenAuthorities(ctx context.Context, c *config.Config, log *slog.Logger) (identity.AuthoritySource, *Memory, func(), error) {
 	if !c.OpenBao.Configured() {
 		return nil, nil, func() {}, nil
 	}
@@ -117,7 +117,7 @@ func OpenAuthorities(ctx context.Context, c *config.Config, log *slog.Logger) (i
 		client.Close()
 		return nil, nil, nil, fmt.Errorf("reading what OpenBao holds: %w", err)
 	}
-	return known, actsAnchor{vault.NewAnchors(client)}, client.Close, nil
+	return known, &Memory{vault.NewAnchors(client)}, client.Close, nil
 }
 
 // fileKeys are those of development.

@@ -44,8 +44,12 @@ func (c *comparing) change(ctx context.Context, change func(*vault.Anchor) error
 	return there, c.store.RememberAnchor(ctx, int64(version))
 }
 
-// Begin implements gateway.RecoveryAnchor.
+// Begin implements gateway.RecoveryAnchor. The two are compared before: whoever enters in the seconds
+// until a restore is noticed has it written down what was lost.
 func (c *comparing) Begin(ctx context.Context, old, next uuid.UUID) (uuid.UUID, int64, string, error) {
+	if _, err := c.check(ctx); err != nil {
+		return uuid.Nil, 0, "", err
+	}
 	there, _, err := c.place.Change(ctx, func(a *vault.Anchor) error {
 		if a.Epoch == "" {
 			a.Epoch = old.String()

@@ -72,7 +72,8 @@ type desk struct {
 	close func()
 }
 
-// openDesk opens the database, proves the person and readies the judge.
+// openDesk opens the database, proves the person, holds the database against what OpenBao remembers
+// and readies the judge. A database that is older than it was is marked, and every act refused by that.
 func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *desk, err error) {
 	request, err := requestOf(f)
 	if err != nil {
@@ -84,7 +85,7 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 	}
 	log := slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError}))
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	authorities, anchor, closeKeys, err := house.OpenAuthorities(ctx, cfg, quiet)
+	authorities, memory, closeKeys, err := house.OpenAuthorities(ctx, cfg, quiet)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +105,11 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 	}
 	store, err := house.OpenControl(ctx, cfg, log)
 	if err != nil {
+		return nil, err
+	}
+	anchor, err := memory.Hold(ctx, store, log)
+	if err != nil {
+		store.Close()
 		return nil, err
 	}
 	return &desk{

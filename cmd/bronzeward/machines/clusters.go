@@ -62,5 +62,5 @@ func (c *clustersLimitCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	return g.Done(now, "cluster %s: up to %d machines at a time (decision %s)\n", now.Name, now.RolloutLimit, said.Decision)
+	return g.Done(now, "cluster %s: up to %s at a time (decision %s)\n", now.Name, cli.Plural(now.RolloutLimit, "machine"), said.Decision)
 }

@@ -122,7 +122,7 @@ func (m *machinesImportCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	return g.Done(added, "%d machines added (decision %s)\n", len(list), said.Decision)
+	return g.Done(added, "%s added (decision %s)\n", cli.Plural(len(list), "machine"), said.Decision)
 }
 
 type machinesListCmd struct {

@@ -62,12 +62,12 @@ func show(g *cli.Globals, r *api.RecoveryStatus) error {
 func head(r *api.RecoveryStatus) [][2]string {
 	out := [][2]string{{"state", string(r.State)}, {"epoch", r.Epoch}}
 	if r.Message != "" {
-		out = append(out, [2]string{"found", r.Message}, [2]string{"since", cli.Stamp(r.Since)})
+		out = append(out, [2]string{"found", cli.OneLine(r.Message)}, [2]string{"since", cli.Stamp(r.Since)})
 	}
 	if e := r.Entered; e != nil {
 		out = append(out,
-			[2]string{"entered", fmt.Sprintf("%s by %s: %s (decision %s)", cli.Stamp(&e.EnteredAt), ask.Subject(e.By), e.Reason, e.DecisionID)},
-			[2]string{"old epoch", fmt.Sprintf("%s, with a head of %d leaves", e.OldEpoch, e.OldSize)})
+			[2]string{"entered", fmt.Sprintf("%s by %s: %s (decision %s)", cli.Stamp(&e.EnteredAt), ask.Subject(e.By), cli.OneLine(e.Reason), e.DecisionID)},
+			[2]string{"old epoch", fmt.Sprintf("%s, whose last head has size %d", e.OldEpoch, e.OldSize)})
 		if e.EndedAt != nil {
 			out = append(out, [2]string{"ended", cli.Stamp(e.EndedAt)})
 		}
@@ -157,7 +157,7 @@ func done(g *cli.Globals, act func() (*http.Response, error), what, next string)
 	}
 	left := "nothing is left to do"
 	if open > 0 {
-		left = fmt.Sprintf("%d of the list are open", open)
+		left = fmt.Sprintf("open on the list: %s", cli.Plural(open, "item"))
 	} else if now.State == api.Entered {
 		left, next = "nothing of the list is open", "bronzeward recovery exit"
 	}
