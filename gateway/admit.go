@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"reflect"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -154,7 +152,10 @@ func (c *call) look(t *target) (*look, error) {
 	}
 	if c.adopts() {
 		l.config.Base = l.config.Digest
-		c.readBoth(l, against)
+		l.config.ChangesKnown = l.config.ChangesKnown && !c.act.unknown
+		if !facts.SameText(asked, evidence.Persistent.Text) {
+			alsoOnDisk(l.config, c.g.reader.Read(c.ctx, evidence.Persistent.Text, against, evidence.Persistent.Text))
+		}
 	}
 	l.digests(c.g.digester, asked)
 	c.g.metrics.seconds.WithLabelValues("facts").Observe(time.Since(began).Seconds())
@@ -167,24 +168,6 @@ type judged struct {
 	entry    audit.Entry
 	// first is the attempt of the very same request that is still in flight.
 	first *control.Attempt
-}
-
-// readBoth adds to what an adoption is judged by what is on the machine's disk, where that is another configuration than the one that
-// runs: the next boot brings it, and both are adopted.
-func (c *call) readBoth(l *look, against []byte) {
-	persistent := l.evidence.Persistent.Text
-	if facts.SameText(l.evidence.Active.Text, persistent) {
-		return
-	}
-	staged := c.g.reader.Read(c.ctx, persistent, against, persistent)
-	l.config.Problems = append(l.config.Problems, staged.Problems...)
-	l.config.Collections = append(l.config.Collections, staged.Collections...)
-	for _, change := range staged.Changes {
-		if !slices.ContainsFunc(l.config.Changes, func(there policy.ConfigChange) bool { return reflect.DeepEqual(there, change) }) {
-			l.config.Changes = append(l.config.Changes, change)
-		}
-	}
-	l.config.Identical = l.config.Identical && staged.Identical
 }
 
 // admit judges for good on what is read under the locks, and commits entry and attempt, or

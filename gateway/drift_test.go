@@ -187,7 +187,7 @@ func TestWithoutACopyThereIsNoWayBack(t *testing.T) {
 	actRefused(t, err, "BW-DRIFT-003")
 	id := h.settle(t, d, control.KindAdopt)
 	review := must(h.store.GetReview(t.Context(), id))(t)
-	if len(review.Warnings) != 1 || review.Warnings[0].Code != "BW-DRIFT-005" {
+	if len(review.Warnings) != 2 || review.Warnings[0].Code != "BW-CONFIG-014" || review.Warnings[1].Code != "BW-DRIFT-005" {
 		t.Errorf("the warnings are %+v", review.Warnings)
 	}
 }

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"bronzeward/audit"
 	"bronzeward/gateway/control"
+	"bronzeward/gateway/facts"
 	"bronzeward/gateway/identity"
+	"bronzeward/policy"
 )
 
 // ProposeDrift captures the change that settles an open drift: an adoption takes what was found
@@ -132,6 +136,37 @@ func (c *call) openApplied(t *target) ([]byte, error) {
 			"bronzeward drift adopt "+d.ID.String()+" --reason ..., and then propose the configuration that is wanted")
 	default:
 		return nil, c.notOpenedCopy(t, &d, err)
+	}
+}
+
+// alsoOnDisk adds to what an adoption changes what the disk holds besides: the next reboot brings
+// it, and it is taken as applied too. What both hold is one difference.
+func alsoOnDisk(c, disk *policy.Config) {
+	type place struct{ document, path string }
+	there := make(map[place]*policy.ConfigChange, len(c.Changes))
+	for i := range c.Changes {
+		there[place{c.Changes[i].Document, c.Changes[i].Path}] = &c.Changes[i]
+	}
+	changes := slices.Clone(c.Changes)
+	for i := range disk.Changes {
+		one := &disk.Changes[i]
+		if same := there[place{one.Document, one.Path}]; same == nil || !reflect.DeepEqual(same, one) {
+			changes = append(changes, *one)
+		}
+	}
+	c.Changes = changes[:min(len(changes), facts.MaxChanges)]
+	c.ChangesKnown = c.ChangesKnown && disk.ChangesKnown
+	c.Identical = c.Identical && disk.Identical
+	c.Problems = append(c.Problems, disk.Problems...)
+	for _, d := range disk.Documents {
+		if !slices.Contains(c.Documents, d) {
+			c.Documents = append(c.Documents, d)
+		}
+	}
+	for _, d := range disk.Collections {
+		if !slices.Contains(c.Collections, d) {
+			c.Collections = append(c.Collections, d)
+		}
 	}
 }
 

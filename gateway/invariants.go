@@ -109,9 +109,16 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 
 // tooFew is the one refusal of an invariant that approvals cure, so it names the change.
 func tooFew(f *policy.Facts, q policy.Quorum, counting int) policy.Reason {
+	needed, count := "1 approval is needed", "1 counts"
+	if q.Required != 1 {
+		needed = fmt.Sprintf("%d approvals are needed", q.Required)
+	}
+	if counting != 1 {
+		count = fmt.Sprintf("%d count", counting)
+	}
 	r := policy.Reason{
 		Code: approvalCode, Rule: "bronzeward/invariants", Severity: policy.SeverityDeny,
-		Message: fmt.Sprintf("%d approvals are needed and %d count", q.Required, counting),
+		Message: needed + " and " + count,
 	}
 	if f.Change != nil {
 		r.Message = fmt.Sprintf("change %s: %s", f.Change.ID, r.Message)

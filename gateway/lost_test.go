@@ -250,7 +250,7 @@ func TestTheOutcomeWaitsForTheDatabase(t *testing.T) {
 	h.paused(t, "w1", 1)
 	answers := h.as(t, "olga").goApply(bounded(t), "w1", noReboot(t, labelled("one")))
 	h.held(t, "w1")
-	f := h.proxy.Order(faults.CutRequest, "update control.attempts")
+	f := h.proxy.Order(faults.CutRequest, faults.Closing)
 	h.nodes["w1"].Resume()
 	<-f.Met()
 	succeeded(t, <-answers)

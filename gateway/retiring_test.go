@@ -43,7 +43,7 @@ func TestNoCopyOfAControlPlaneIsKept(t *testing.T) {
 				return
 			}
 			id := h.settle(t, d, control.KindAdopt)
-			h.approve(t, id, "ada")
+			h.approve(t, id, "ada", "boris")
 			if n := h.count(t, "select count(*) from control.sealed_bytes where octet_length(sealed) > 1024"); n != 0 {
 				t.Errorf("%d changes keep its sealed text", n)
 			}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"bronzeward/audit"
 	"bronzeward/gateway/control"
@@ -55,27 +58,38 @@ func (g *Gateway) settleOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i := range dead {
-		a := &dead[i]
+	left := eachAttempt(dead, func(a *control.Attempt) error {
 		err := g.store.MarkUnresolved(ctx, a.ID, "the gateway that sent it is gone: "+a.Owner.Instance)
-		if err != nil && !errors.Is(err, control.ErrNotOwner) {
+		switch {
+		case errors.Is(err, control.ErrNotOwner):
+			return nil // its owner lives, or another replica was first
+		case err != nil:
 			return err
 		}
-		if err == nil {
-			g.metrics.attempts.WithLabelValues(string(control.StateUnresolved)).Inc()
-			g.log.WarnContext(ctx, "attempt is unresolved", slog.String("attempt", a.ID.String()), slog.String("machine", a.MachineName))
-		}
-	}
+		g.metrics.attempts.WithLabelValues(string(control.StateUnresolved)).Inc()
+		g.log.WarnContext(ctx, "attempt is unresolved", slog.String("attempt", a.ID.String()), slog.String("machine", a.MachineName))
+		return nil
+	})
 	held, err := g.store.ListAttempts(ctx, control.AttemptFilter{Held: true, Limit: 1000})
 	if err != nil {
 		return err
 	}
-	for i := range held {
-		if held[i].State == control.StateUnresolved {
-			g.resolve(ctx, &held[i])
-		}
+	held = slices.DeleteFunc(held, func(a control.Attempt) bool { return a.State != control.StateUnresolved })
+	return errors.Join(left, eachAttempt(held, func(a *control.Attempt) error {
+		g.resolve(ctx, a)
+		return nil
+	}))
+}
+
+// eachAttempt does something about every attempt, a few at a time, and gives the first error. A
+// machine that does not answer, or whose row somebody has locked, holds up nobody else's attempt.
+func eachAttempt(list []control.Attempt, do func(*control.Attempt) error) error {
+	var group errgroup.Group
+	group.SetLimit(sightsAtOnce)
+	for i := range list {
+		group.Go(func() error { return do(&list[i]) })
 	}
-	return nil
+	return group.Wait()
 }
 
 // resolve completes an unresolved attempt when both resources of its machine hold what
@@ -125,11 +139,10 @@ func (g *Gateway) settleLate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i := range judged {
-		a := &judged[i]
+	return eachAttempt(judged, func(a *control.Attempt) error {
 		machine, seen, shows := g.shows(ctx, a)
 		if !shows || g.holds(seen, machine.ActiveDigest) && g.holds(seen, machine.PersistentDigest) {
-			continue // what is known as applied may be under another key than the attempt's
+			return nil // what is known as applied may be under another key than the attempt's
 		}
 		err := g.store.LandedLate(ctx, a.ID, a.Digest, a.Digest, machine.Serial, readBackOutcome(&seen, a.Digest, a.Digest))
 		switch {
@@ -141,8 +154,8 @@ func (g *Gateway) settleLate(ctx context.Context) error {
 		default:
 			return err
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // holds is true when both resources hold the text of this digest.

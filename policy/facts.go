@@ -139,8 +139,12 @@ type Config struct {
 	Problems []Problem `json:"problems"`
 	// Documents are all documents of the configuration asked for.
 	Documents []Document `json:"documents"`
-	// Changes are the differences from the active configuration, at most 10 000.
+	// Changes are the differences from the active configuration, at most 10 000; of an adoption
+	// those from what was applied before, what is on the disk included.
 	Changes []ConfigChange `json:"changes"`
+	// ChangesKnown is false when nobody can say what changes, and Changes says nothing: of an
+	// adoption when no copy of what was applied before is kept, and when a text could not be read.
+	ChangesKnown bool `json:"changes_known"`
 	// Collections are the maps and lists that would hold more than 500 entries.
 	Collections []Collection `json:"collections"`
 	// Identical is true when the text equals the active one, trailing newlines aside.

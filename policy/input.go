@@ -26,7 +26,7 @@ var keyTerms = func() map[string]*ast.Term {
 	out := map[string]*ast.Term{}
 	for _, k := range []string{
 		"act", "after", "api_version", "approvals", "approver", "base", "before", "call", "caller",
-		"change", "changes", "class", "cluster", "collections", "config", "digest", "document",
+		"change", "changes", "changes_known", "class", "cluster", "collections", "config", "digest", "document",
 		"documents", "drift", "dry_run", "entries", "epoch_current", "evidence", "field", "groups", "groups_now",
 		"holder", "holds", "id", "identical", "identity_matches", "issuer", "kind", "labels", "line",
 		"machine", "message", "method", "minor", "mode", "mode_given", "name", "namespace", "now", "path",
@@ -203,6 +203,7 @@ func configTerm(c *Config) (*ast.Term, error) {
 			return obj(kv("api_version", str(d.APIVersion)), kv("kind", str(d.Kind)), kv("name", str(d.Name)))
 		})),
 		kv("changes", changes),
+		kv("changes_known", boole(c.ChangesKnown)),
 		kv("collections", list(c.Collections, func(n *Collection) *ast.Term {
 			return obj(kv("document", str(n.Document)), kv("field", str(n.Field)), kv("entries", num(int64(n.Entries))))
 		})),

@@ -37,7 +37,8 @@ func sampleApply() *Facts {
 			Changes: []ConfigChange{{
 				Document: "v1alpha1", Path: "machine.nodeLabels.a", Field: "machine.nodeLabels", After: "fp:1111",
 			}},
-			Collections: []Collection{},
+			ChangesKnown: true,
+			Collections:  []Collection{},
 		},
 		Holds: []Hold{},
 		Now:   sampleNow,

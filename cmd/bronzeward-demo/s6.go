@@ -24,18 +24,10 @@ type victim struct {
 	proxy *faults.Proxy
 }
 
-// The statements by which the proxy knows a transaction.
-const (
-	capturing = "insert into control.changes"
-	approving = "insert into control.approvals"
-	deciding  = "insert into control.attempts"
-	closing   = "update control.attempts"
-)
-
 // s6 is interruption: gateways killed and stopped between any two durable steps, answers that are
 // lost, applies that land late, and people who account for what nobody can answer for.
 func s6(ctx context.Context, s *stage) (err error) {
-	w, err := s.world(ctx, world.Config{Quorum: 1, Workers: 6, Extra: "apply:\n  transport_deadline: 3s\n  verify_deadline: 1s\n  settle_floor: 45s\n"})
+	w, err := s.world(ctx, world.Config{Quorum: 1, Workers: 6, Extra: "apply:\n  transport_deadline: 3s\n  verify_deadline: 3s\n  settle_floor: 45s\n"})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func (i *interruption) killedBeforeTheSend(ctx context.Context) (early, later fu
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := i.killedAt(ctx, deciding, func(v *victim) (string, error) { return i.applyAt(ctx, v.Gateway, "olga", worker, file) }); err != nil {
+	if err := i.killedAt(ctx, faults.Deciding, func(v *victim) (string, error) { return i.applyAt(ctx, v.Gateway, "olga", worker, file) }); err != nil {
 		return nil, nil, err
 	}
 	if err := i.becomes(ctx, worker, "open"); err != nil {
@@ -120,7 +120,7 @@ func (i *interruption) killedAtTheCapture(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := i.killedAt(ctx, capturing, func(v *victim) (string, error) { return i.applyAt(ctx, v.Gateway, "olga", worker, file) }); err != nil {
+	if err := i.killedAt(ctx, faults.Capturing, func(v *victim) (string, error) { return i.applyAt(ctx, v.Gateway, "olga", worker, file) }); err != nil {
 		return err
 	}
 	out, err := i.apply(ctx, "olga", worker, file)
@@ -146,7 +146,7 @@ func (i *interruption) killedAtTheApproval(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := i.killedAt(ctx, approving, func(v *victim) (string, error) {
+	if err := i.killedAt(ctx, faults.Approving, func(v *victim) (string, error) {
 		return i.w.At(v.Gateway).Bronzeward(ctx, "ada", "changes", "approve", id, "--digest", c.Digest)
 	}); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (i *interruption) killedAtTheOutcome(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := i.killedAt(ctx, closing, func(v *victim) (string, error) { return i.applyAt(ctx, v.Gateway, "olga", worker, file) }); err != nil {
+	if err := i.killedAt(ctx, faults.Closing, func(v *victim) (string, error) { return i.applyAt(ctx, v.Gateway, "olga", worker, file) }); err != nil {
 		return err
 	}
 	if err := i.becomes(ctx, worker, "completed"); err != nil {

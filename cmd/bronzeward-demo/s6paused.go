@@ -51,7 +51,7 @@ func (i *interruption) pausedPastSendBy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f := v.proxy.Order(faults.HoldReply, deciding)
+	f := v.proxy.Order(faults.HoldReply, faults.Deciding)
 	done := beside(func() (string, error) { return i.applyAt(ctx, v.Gateway, "olga", worker, file) })
 	if err := metBy(ctx, f, done); err != nil {
 		return errors.Join(err, v.ends())

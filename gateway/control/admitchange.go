@@ -85,7 +85,7 @@ func guardSpend(r Request, l Locked, j Judgement, a spentAs) error {
 		return &GuardError{Guard: "attempts_requester_not_revoked", Message: "the requester of the change is revoked"}
 	}
 	if n := len(c.Counting(j.Quorum, r.Caller, l.Epoch)); n < j.Quorum.Required {
-		return &GuardError{Guard: "attempts_approvals", Message: fmt.Sprintf("%d approvals count and the law asks for %d", n, j.Quorum.Required)}
+		return &GuardError{Guard: "attempts_approvals", Message: fmt.Sprintf("the law asks for more approvals than count: %d, and it asks for %d", n, j.Quorum.Required)}
 	}
 	return nil
 }

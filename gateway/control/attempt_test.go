@@ -374,6 +374,8 @@ func TestAttemptsAsAStateMachine(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"open": func(*rapid.T) {
+				// Nothing is known as applied, so that each attempt changes something.
+				w.exec(t, "update control.machines set applied_active = '', applied_persistent = ''")
 				adm, err := s.Admit(t.Context(), apply(get(t, s, "w1"), anna), func(l Locked) Judgement {
 					l.InFlight = nil
 					return allow(l)

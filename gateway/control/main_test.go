@@ -177,15 +177,20 @@ func apply(m Machine, p policy.Person) Request {
 	return Request{MachineID: m.ID, Serial: m.Serial, Caller: p, Apply: true, Mode: "no-reboot", Digest: digestA}
 }
 
-// allow is a judge who allows whatever it sees, as a careless one would.
+// allow is a judge who allows whatever it sees, as a careless one would. The machine holds what was
+// applied last, and digestB where nothing was.
 func allow(l Locked) Judgement {
+	base, persistent := digestB, digestB
+	if l.Machine.ActiveDigest != "" {
+		base, persistent = l.Machine.ActiveDigest, l.Machine.PersistentDigest
+	}
 	return Judgement{
 		Entry: audit.Entry{
 			Kind: audit.KindRPC, Verdict: audit.Allowed, Method: "/machine.MachineService/ApplyConfiguration",
 			MachineID: l.Machine.ID, PolicyRevision: l.LiveRevision,
 		},
 		Attempt: &NewAttempt{
-			Digest: digestA, Base: digestB, Persistent: digestB, Mode: "no-reboot", LiveType: "worker",
+			Digest: digestA, Base: base, Persistent: persistent, Mode: "no-reboot", LiveType: "worker",
 			Stage: "running", Minor: "1.13", Identity: l.Machine.Identity, Transport: 10 * time.Second,
 		},
 	}

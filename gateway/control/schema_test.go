@@ -95,7 +95,7 @@ func TestSchemasThisBinaryDoesNotServe(t *testing.T) {
 		says   string
 	}{
 		{"the newest migration is missing", "update control.schema_version set version = 2", "run `bronzeward migrate`"},
-		{"a newer one has run", "update control.schema_version set version = 10", "start the newer binary"},
+		{"a newer one has run", fmt.Sprintf("update control.schema_version set version = %d", NewestSchema+1), "start the newer binary"},
 		{"one has changed", "update control.schema_checksums set sha256 = repeat('0', 64) where version = 2", "002_attempts.sql is not the one that was run"},
 		{"one has no checksum", "delete from control.schema_checksums where version = 1", "001_intent.sql"},
 		{"there is no schema", "drop schema control cascade", "run `bronzeward migrate`"},
@@ -125,7 +125,7 @@ func TestMigrateRefusesAChangedMigration(t *testing.T) {
 	wantErr(t, migrateTo(t.Context(), conn, changed, nil), ErrSchema)
 
 	fewer := files(t)
-	delete(fewer, "009_recovery.sql")
+	delete(fewer, "010_unseen.sql")
 	wantErr(t, migrateTo(t.Context(), conn, fewer, nil), ErrSchema)
 }
 

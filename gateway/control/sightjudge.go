@@ -54,7 +54,7 @@ func (j *judging) step(ctx context.Context) (SightResult, error) {
 	if a <= landed && b <= landed {
 		return SightNoted, j.note(ctx)
 	}
-	if err := j.append(ctx, entryStep, fmt.Sprintf("active went from %s to %s and persistent from %s to %s, %d applies explain it, and the configuration is the same",
+	if err := j.append(ctx, entryStep, fmt.Sprintf("active went from %s to %s and persistent from %s to %s, applies that explain it: %d, and the configuration is the same",
 		j.seen.ActiveVersion, j.o.ActiveVersion, j.seen.PersistentVersion, j.o.PersistentVersion, landed)); err != nil {
 		return "", err
 	}

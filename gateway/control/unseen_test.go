@@ -99,3 +99,62 @@ func TestWhatIsNoUnseenDrift(t *testing.T) {
 		}
 	})
 }
+
+// The row says it once more: a Go that had not looked at the evidence would be stopped there. Without
+// the trigger the attempt opens on a machine that has drifted. It refuses nothing that Go lets through:
+// what was applied last, what is under another key, what landed late, and where nothing was applied.
+func TestTheRowRefusesAnUnseenDriftToo(t *testing.T) {
+	old := "hmac-sha256:k0:" + digestC[len("hmac-sha256:k1:"):]
+	const trigger = "drop trigger attempts_unseen_drift on control.attempts"
+	for name, row := range map[string]struct {
+		active, persistent string
+		before             func(t *testing.T, w *world, s *Store)
+		refused            bool
+	}{
+		"both are others":                {digestC, digestC, nil, true},
+		"what is on the disk is another": {digestB, digestC, nil, true},
+		"what runs is another":           {digestC, digestB, nil, true},
+		"half of it landed late":         {digestA, digestC, judged, true},
+		"it landed late, more than a day ago": {digestA, digestA, func(t *testing.T, w *world, s *Store) {
+			judged(t, w, s)
+			w.exec(t, "update control.attempts set closed_at = closed_at - interval '25 hours', unresolved_at = unresolved_at - interval '25 hours'")
+		}, true},
+		"control: as applied":     {digestB, digestB, nil, false},
+		"control: of another key": {old, old, nil, false},
+		"control: it landed late": {digestA, digestA, judged, false},
+		"control: nothing was applied": {digestC, digestC, func(t *testing.T, w *world, _ *Store) {
+			w.exec(t, "update control.machines set applied_active = '', applied_persistent = ''")
+		}, false},
+		"control: the guard is taken away": {digestC, digestC, func(t *testing.T, w *world, _ *Store) { w.exec(t, trigger) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.house(t, 1)
+			sees(t, s, sightOf(t, s, "w1", digestB, digestB, 1), SightBaseline)
+			if row.before != nil {
+				row.before(t, w, s)
+			}
+			was := w.count(t, "select count(*) from control.attempts")
+			// The request does not say what was read, so Go sees nothing.
+			_, err := s.Admit(t.Context(), apply(get(t, s, "w1"), anna), func(l Locked) Judgement {
+				j := allow(l)
+				j.Attempt.Base, j.Attempt.Persistent = row.active, row.persistent
+				return j
+			})
+			if row.refused {
+				wantGuard(t, err, "attempts_no_unseen_drift")
+			} else if err != nil {
+				t.Error(err)
+			}
+			if n := w.count(t, "select count(*) from control.attempts") - was; (n == 0) != row.refused {
+				t.Errorf("%d attempts were opened", n)
+			}
+		})
+	}
+}
+
+// judged has an attempt of digestA that was accounted for as not landed.
+func judged(t *testing.T, w *world, s *Store) {
+	t.Helper()
+	w.judge(t, s, open(t, s, "w1", anna), false)
+}

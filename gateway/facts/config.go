@@ -93,7 +93,7 @@ func (r *Reader) Read(ctx context.Context, asked, active, persistent []byte) (ou
 	}
 	defer func() {
 		if recover() != nil {
-			out.Changes = []policy.ConfigChange{}
+			out.Changes, out.ChangesKnown = []policy.ConfigChange{}, false
 			out.Problems = append(out.Problems, policy.Problem{Kind: "unsafe", Message: "reading the configuration stopped without a result"})
 		}
 	}()
@@ -121,7 +121,7 @@ func (r *Reader) Read(ctx context.Context, asked, active, persistent []byte) (ou
 	if err != nil {
 		out.Problems = append(out.Problems, policy.Problem{Kind: "too-large", Message: err.Error()})
 	}
-	out.Changes = changes
+	out.Changes, out.ChangesKnown = changes, err == nil
 	return out
 }
 

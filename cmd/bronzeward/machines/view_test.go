@@ -76,6 +76,10 @@ func TestActsOnMachinesAskForWhatTheirFlagsSay(t *testing.T) {
 	if err := os.WriteFile(file, []byte("- {name: m1, cluster: c, addresses: [10.0.0.1]}\n- {name: m2, cluster: c, role: controlplane, addresses: [\"fd00::2\"], port: 5, labels: {a: b}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	single := filepath.Join(t.TempDir(), "one.yaml")
+	if err := os.WriteFile(single, []byte("- {name: m1, cluster: c, addresses: [10.0.0.1]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	identity := oneMachine().Identity
 	s.On("POST /machines", clitest.Gives(http.StatusCreated, api.AddedMachines{Names: []string{"m"}}))
 	otto := api.Person{Issuer: clitest.StubIssuer, Subject: "otto"}
@@ -101,6 +105,7 @@ func TestActsOnMachinesAskForWhatTheirFlagsSay(t *testing.T) {
 			`{"machines":[{"addresses":["10.0.0.1"],"cluster":"c","name":"m1"},{"addresses":["fd00::2"],"cluster":"c","labels":{"a":"b"},"name":"m2","port":5,"role":"controlplane"}]}`,
 			"2 machines added (decision " + clitest.StubDecision + ")\n",
 		},
+		{[]string{"import", single}, "POST /machines", `{"machines":[{"addresses":["10.0.0.1"],"cluster":"c","name":"m1"}]}`, "1 machine added (decision " + clitest.StubDecision + ")\n"},
 		{[]string{"update", "m", "--address", "10.0.0.1"}, "PATCH /machines/m", `{"addresses":["10.0.0.1"],"labels":{},"port":50000}`, "machine m updated (decision " + clitest.StubDecision + ")\n"},
 		{
 			[]string{"freeze", "m", "--reason", "the disk"},
@@ -178,13 +183,18 @@ func TestClustersSayWhatUsesUpTheirLimit(t *testing.T) {
 	s.On("GET /clusters", clitest.Gives(http.StatusOK, api.ClusterList{Items: []api.Cluster{
 		{Name: "lab", RolloutLimit: 1, Machines: 7, Holds: []api.Hold{hold}}, {Name: "other", RolloutLimit: 3, Holds: []api.Hold{}},
 	}}))
-	s.On("PATCH /clusters/{id}", clitest.Gives(http.StatusOK, api.Cluster{Name: "lab", RolloutLimit: 2, Holds: []api.Hold{}}))
+	s.On("PATCH /clusters/{id}", clitest.Gives(http.StatusOK, api.Cluster{Name: "lab", RolloutLimit: 2, Holds: []api.Hold{}}),
+		clitest.Gives(http.StatusOK, api.Cluster{Name: "lab", RolloutLimit: 1, Holds: []api.Hold{}}))
 	clitest.Golden(t, "clusters-list", runProgram(t, "clusters", "list"))
 	got := runProgram(t, "clusters", "set-limit", "lab", "2")
 	seen := s.Requests()
 	if last := seen[len(seen)-1]; got.Out != "cluster lab: up to 2 machines at a time (decision "+clitest.StubDecision+")\n" || last.Body != `{"rollout_limit":2}` || last.Path != "/clusters/lab" {
 		t.Errorf("%q, asked %s %s", got.Out, last.Path, last.Body)
 	}
+	if got := runProgram(t, "clusters", "set-limit", "lab", "1"); !strings.HasPrefix(got.Out, "cluster lab: up to 1 machine at a time (") {
+		t.Errorf("one machine is %q", got.Out)
+	}
+	seen = s.Requests()
 	if got := runProgram(t, "clusters", "set-limit", "lab", "0"); got.Code != cli.ExitUsage || len(s.Requests()) != len(seen) {
 		t.Errorf("a limit of none: code %d", got.Code)
 	}

@@ -30,3 +30,11 @@ alone if data.bronzeward.quorum.self_approval == true
 default named := "no group at all"
 
 named := concat(" or ", data.bronzeward.quorum.groups) if count(data.bronzeward.quorum.groups) > 0
+
+# METADATA
+# scope: document
+# title: counted
+# description: A number of approvals in words.
+counted(1) := "1 approval"
+
+counted(n) := sprintf("%v approvals", [n]) if n != 1

@@ -61,6 +61,7 @@ apply := {
 		"problems": [],
 		"documents": [{"api_version": "v1alpha1", "kind": "v1alpha1", "name": ""}],
 		"changes": [change("v1alpha1", "machine.nodeLabels.a", "machine.nodeLabels")],
+		"changes_known": true,
 		"collections": [],
 		"identical": false,
 	},

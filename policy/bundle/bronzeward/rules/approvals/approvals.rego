@@ -25,7 +25,7 @@ deny contains found if {
 	change.applying
 	needed.required > count(approvers)
 	found := finding.because(rego.metadata.rule(), sprintf("%s needs %s from %s%s%s%s", [
-		finding.change, counted(needed.required), needed.named, given, own_does_not_count, nothing_to_do,
+		finding.change, needed.counted(needed.required), needed.named, given, own_does_not_count, nothing_to_do,
 	]))
 }
 
@@ -119,10 +119,6 @@ another(approver) if {
 	approver != input.change.requester
 	approver != input.change.spender
 }
-
-counted(1) := "1 approval"
-
-counted(n) := sprintf("%v approvals", [n]) if n != 1
 
 # Who has approved and would apply is told why their own approval is not enough.
 default own_does_not_count := ""

@@ -2,6 +2,7 @@ package bronzeward.rules.config
 
 import data.bronzeward.lib.change
 import data.bronzeward.lib.finding
+import data.bronzeward.lib.quorum as needs
 
 # METADATA
 # title: judging
@@ -148,7 +149,7 @@ deny contains found if {
 	input.call.class == "apply"
 	some meaning, needed in data.bronzeward.config.approvals
 	where := meanings[meaning]
-	found := finding.because(rego.metadata.rule(), sprintf("a change of %s, needing %d approvals: %s", [meaning, needed, listed(where)]))
+	found := finding.because(rego.metadata.rule(), sprintf("a change of %s, needing %s: %s", [meaning, needs.counted(needed), listed(where)]))
 }
 
 # METADATA
@@ -158,6 +159,16 @@ quorum contains needed if {
 	input.call.class == "apply"
 	some meaning, needed in data.bronzeward.config.approvals
 	meanings[meaning]
+}
+
+# METADATA
+# title: quorum of what was not compared
+# description: It may be any of the meanings, so it needs as many as the one that needs the most.
+quorum contains needed if {
+	input.call.class == "apply"
+	not_compared
+	not passes("not-compared")
+	some needed in data.bronzeward.config.approvals
 }
 
 # METADATA
@@ -232,6 +243,23 @@ adopts if input.change.kind == "adopt"
 grouped[meaning] contains place if {
 	some place in touched
 	meaning := meaning_of(place[0], place[1])
+}
+
+# The meaning is a variable, because a name that stands in the head is there with no place, too.
+grouped[meaning] contains ["no copy of what was applied is kept", ""] if {
+	not_compared
+	meaning := "not-compared"
+}
+
+# METADATA
+# title: not compared
+# description: |
+#   An adoption whose differences nobody can show. Facts that do not say whether they are known
+#   show none either.
+not_compared if {
+	judging
+	adopts
+	not input.config.changes_known == true
 }
 
 # METADATA

@@ -191,3 +191,36 @@ test_an_adoption_needs_no_reboot_and_may_change_nothing if {
 	"BW-CONFIG-032" in sample.codes(config.deny) with input as sample.patched({"/config/changes": [rebooting], "/change": {"kind": "revert"}})
 	not "BW-CONFIG-036" in sample.codes(config.deny) with input as sample.patched({"/config/identical": true, "/change": {"kind": "adopt"}})
 }
+
+test_one_approval_is_one if {
+	some found in config.deny with input as document("LinkConfig/eth0") with data.bronzeward.config.approvals as {"network": 1}
+	contains(found.message, "needing 1 approval: ")
+}
+
+unseen := sample.patched({"/config/changes": [], "/config/changes_known": false, "/change": {"kind": "adopt"}})
+
+test_an_adoption_whose_differences_are_not_known_needs_as_many_as_the_strictest if {
+	sample.codes(config.deny) == {"BW-CONFIG-014"} with input as unseen
+	max(config.quorum) == 2 with input as unseen
+	max(config.quorum) == 3 with input as unseen with data.bronzeward.config.approvals as {"network": 3, "not-compared": 2}
+}
+
+test_facts_that_do_not_say_whether_they_are_known_are_not if {
+	old := object.remove(unseen.config, ["changes_known"])
+	max(config.quorum) == 2 with input as object.union(object.remove(unseen, ["config"]), {"config": old})
+}
+
+test_such_an_adoption_is_refused_once_data_gives_it_no_quorum if {
+	sample.codes(config.deny) == {"BW-CONFIG-038"} with input as unseen with data.bronzeward.config.approvals as {"network": 2}
+}
+
+test_such_an_adoption_is_ordinary_once_data_says_so if {
+	allowed := array.concat(data.bronzeward.config.allowed, ["not-compared"])
+	count(config.quorum) == 0 with input as unseen with data.bronzeward.config.allowed as allowed with data.bronzeward.config.approvals as {"network": 2}
+}
+
+test_where_the_differences_are_known_nothing_more_is_asked if {
+	count(config.quorum) == 0 with input as sample.patched({"/change": {"kind": "adopt"}})
+	count(config.quorum) == 0 with input as sample.patched({"/config/changes_known": false, "/change": {"kind": "apply"}})
+	count(config.quorum) == 0 with input as sample.patched({"/config/changes_known": false, "/change": {"kind": "revert"}})
+}

@@ -322,3 +322,15 @@ deny_meaning contains found if {
 	where := refused.kubelet
 	found := finding.because(rego.metadata.rule(), sprintf("this changes the kubelet's own configuration or registration: %s", [where]))
 }
+
+# METADATA
+# title: not compared
+# description: What runs would be taken as applied, and nobody can say what of it has changed.
+# custom:
+#   code: BW-CONFIG-038
+#   hint: ""
+deny_meaning contains found if {
+	input.call.class == "apply"
+	where := refused["not-compared"]
+	found := finding.because(rego.metadata.rule(), sprintf("what this takes as applied was not compared with what was applied before: %s", [where]))
+}
