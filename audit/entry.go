@@ -102,8 +102,14 @@ const (
 	OutcomeUnanswered OutcomeKind = "unanswered" // no status came; our own words
 	OutcomeReadBack   OutcomeKind = "read-back"  // what the node holds afterwards
 	OutcomeState      OutcomeKind = "state"      // an attempt changed its state
-	OutcomeAccounted  OutcomeKind = "accounted"  // what a person judged
+	OutcomeAccounted  OutcomeKind = "accounted"  // what a person judged, in its code
 	OutcomeLate       OutcomeKind = "late-landing"
+)
+
+// What a person judged of an attempt, the code of an accounting.
+const (
+	JudgedLanded    = "landed"
+	JudgedNotLanded = "not-landed"
 )
 
 // Outcome is one append-only fact about an entry or attempt.
@@ -114,7 +120,7 @@ type Outcome struct {
 	Kind      OutcomeKind
 	// State is the attempt's state after it ("completed"), empty without attempt.
 	State string
-	// Code is the gRPC code's name, Message the node's text after redaction.
+	// Code is the gRPC code's name, and of an accounting what was judged; Message the node's text after redaction.
 	Code    string
 	Message string
 	// Digest and Persistent are what was read back; the versions are "created/version" pairs.

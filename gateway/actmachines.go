@@ -61,6 +61,9 @@ func (a *Acts) observe(ctx context.Context, by Actor, as, name, like string, onc
 	if err != nil {
 		return control.Observation{}, err
 	}
+	if err := machine.InService("observing"); err != nil {
+		return control.Observation{}, err // it has no address any more, and nothing is dialled
+	}
 	began := time.Now()
 	e, err := a.Upstream.Observe(ctx, upstreamTarget(&machine))
 	if err != nil {
@@ -121,7 +124,7 @@ func (a *Acts) Account(ctx context.Context, by Actor, id uuid.UUID, landed bool,
 				return audit.Receipt{}, a.replayed(ctx, by, ActAttemptsAccount, id.String(), err)
 			}
 		}
-		return audit.Receipt{}, fmt.Errorf("%w: attempt %s is %s; only an unresolved one can be accounted for", control.ErrNotOwner, id, attempt.State)
+		return audit.Receipt{}, control.NotUnresolved(&attempt)
 	}
 	// Under the key of the attempt's own digests: another may have become current since.
 	seen, err := a.observe(ctx, by, ActAttemptsAccount, attempt.MachineName, attempt.Digest, nil)

@@ -76,19 +76,28 @@ func (a *Acts) EnterRecovery(ctx context.Context, by Actor, reason string, once 
 func (a *Acts) enteredBefore(ctx context.Context, by Actor, snap *control.Snapshot, before error) error {
 	err := a.replayed(ctx, by, ActRecoveryEnter, "recovery", before)
 	var done *control.ReplayedError
-	if !errors.As(err, &done) || snap.Standing.State != control.RecoveryEntered || a.Recovery == nil {
+	if !errors.As(err, &done) || snap.Standing.State != control.RecoveryEntered {
 		return err
 	}
-	unfinished, asked := a.Recovery.Unfinished(ctx, snap.Epoch)
-	if asked != nil {
-		return &NotAnchoredError{Receipt: done.Receipt, why: keysAwayOf(asked).why, cause: asked}
-	}
-	if unfinished {
-		if untold := a.tellRecovery(ctx, done.Receipt, func(ctx context.Context) error { return a.Recovery.Finish(ctx, snap.Epoch) }); untold != nil {
-			return untold
-		}
+	if _, untold := a.tellRest(ctx, done.Receipt, snap.Epoch); untold != nil {
+		return untold
 	}
 	return err
+}
+
+// tellRest tells the anchor of an epoch that was entered, where it was not told, and whether it was not. Its error is *NotAnchoredError.
+func (a *Acts) tellRest(ctx context.Context, entry audit.Receipt, epoch uuid.UUID) (untold bool, _ error) {
+	if a.Recovery == nil {
+		return false, nil
+	}
+	untold, err := a.Recovery.Unfinished(ctx, epoch)
+	if err != nil {
+		return false, &NotAnchoredError{Receipt: entry, why: keysAwayOf(err).why, cause: err}
+	}
+	if !untold {
+		return false, nil
+	}
+	return true, a.tellRecovery(ctx, entry, func(ctx context.Context) error { return a.Recovery.Finish(ctx, epoch) })
 }
 
 // finishRecovery goes on with a recovery whose anchor was not told; ErrConflict when it was.
@@ -104,19 +113,13 @@ func (a *Acts) finishRecovery(ctx context.Context, by Actor, snap *control.Snaps
 	if a.Told != nil {
 		a.Told(ctx, receipt)
 	}
-	unfinished := false
-	if a.Recovery != nil {
-		if unfinished, err = a.Recovery.Unfinished(ctx, snap.Epoch); err != nil {
-			return there, &NotAnchoredError{Receipt: receipt, why: keysAwayOf(err).why, cause: err}
-		}
+	if untold, err := a.tellRest(ctx, receipt, snap.Epoch); untold || err != nil {
+		return there, err
 	}
-	if !unfinished {
-		return there, &control.RecoveryError{
-			Code: "BW-RECOVERY-006", Hint: "bronzeward recovery status",
-			Message: fmt.Sprintf("recovery was entered before, by %q; what is left to do is on its list", there.By.Subject),
-		}
+	return there, &control.RecoveryError{
+		Code: "BW-RECOVERY-006", Hint: "bronzeward recovery status",
+		Message: fmt.Sprintf("recovery was entered before, by %q; what is left to do is on its list", there.By.Subject),
 	}
-	return there, a.tellRecovery(ctx, receipt, func(ctx context.Context) error { return a.Recovery.Finish(ctx, snap.Epoch) })
 }
 
 // tellRecovery tells the anchor of what the database says by now. Its error is *NotAnchoredError: it
@@ -177,11 +180,12 @@ func (a *Acts) ExitRecovery(ctx context.Context, by Actor, settled bool, reason 
 			return audit.Receipt{}, a.replayed(ctx, by, ActRecoveryExit, "recovery", err)
 		}
 	}
-	if err := a.Store.MayExit(ctx, e); err != nil {
+	epoch, err := a.Store.MayExit(ctx, e)
+	if err != nil {
 		return audit.Receipt{}, err
 	}
 	if a.Recovery != nil {
-		err := a.Recovery.End(ctx, a.Store.Snapshot().Epoch)
+		err := a.Recovery.End(ctx, epoch)
 		if err != nil {
 			away := keysAwayOf(err)
 			return audit.Receipt{}, a.refusedAct(ctx, by, ActRecoveryExit, "recovery", codes.Unavailable, "BW-RECOVERY-007",

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -96,6 +97,9 @@ func answerOutcome(l *look, answer upstream.Answer) audit.Outcome {
 	}
 	if !answer.Got {
 		o.Kind = audit.OutcomeUnanswered
+		if o.Message == context.DeadlineExceeded.Error() {
+			o.Message = "" // the code says it
+		}
 	}
 	return o
 }

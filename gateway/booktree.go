@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bronzeward/audit/tree"
+	"bronzeward/gateway/control"
 )
 
 const (
@@ -99,8 +100,9 @@ func (b *BookTree) look() bookNow {
 }
 
 // ready is the field of /readyz, and sentences for its warnings; nothing where the book is not
-// sequenced.
-func (b *BookTree) ready() (state map[string]any, warnings []string) {
+// sequenced. doubtful is whether the house may be older than it was: then nothing is sequenced or signed, and
+// that is said once.
+func (b *BookTree) ready(doubtful bool) (state map[string]any, warnings []string) {
 	if b == nil {
 		return nil, nil
 	}
@@ -114,6 +116,9 @@ func (b *BookTree) ready() (state map[string]any, warnings []string) {
 		warnings = append(warnings, "this replica cannot look how far the book is sequenced")
 	case now.behind > bookBehind:
 		warnings = append(warnings, fmt.Sprintf("the book is behind: %d rows have no place in its tree, the oldest for %s", now.Waiting, now.behind.Round(time.Second)))
+	}
+	if doubtful {
+		return state, append(warnings, control.ErrDoubtful.Error())
 	}
 	if now.Refused != "" {
 		warnings = append(warnings, "the book is not signed any more: "+oneLine(now.Refused))

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bronzeward/audit/tree"
+	"bronzeward/gateway/control"
 )
 
 // saying is a sequencer that says what it is told to.
@@ -123,7 +124,7 @@ func TestWhatAReplicaShowsOfTheBook(t *testing.T) {
 			if diff := cmp.Diff(want, numbers(t, reg)); diff != "" {
 				t.Error(diff)
 			}
-			state, warnings := b.ready()
+			state, warnings := b.ready(false)
 			if state["size"] != row.status.Size || state["anchored"] != int64(5) || state["behind_seconds"] != want["behind_seconds"] || state["sequences_here"] != row.status.Holder {
 				t.Errorf("/readyz has %v", state)
 			}
@@ -170,10 +171,26 @@ func TestTheAgeOfACheckpointIsWhatRowsWait(t *testing.T) {
 	}
 }
 
+// In a house that may be older than it was, nothing is sequenced or signed: each step says so in its
+// way, and who reads the warnings is told once.
+func TestADoubtfulHouseSaysOnceThatNothingIsSequenced(t *testing.T) {
+	b := NewBookTree(prometheus.NewRegistry(), true)
+	begin := time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC)
+	b.now = func() time.Time { return begin }
+	said := control.ErrDoubtful.Error() + ": this database is older"
+	b.Follow(&saying{tree.Status{SeenAt: begin, Refused: "leaf 3 is another", Errors: map[tree.Step]string{tree.StepSequence: said, tree.StepSign: said, tree.StepCheck: said}}})
+	if _, warnings := b.ready(true); len(warnings) != 1 || warnings[0] != control.ErrDoubtful.Error() {
+		t.Errorf("warnings %q", warnings)
+	}
+	if _, warnings := b.ready(false); len(warnings) != 4 {
+		t.Errorf("in a house that is sound each is said: %q", warnings)
+	}
+}
+
 func TestBeforeItsFirstSequencerAReplicaSaysThatItDoesNotKnow(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	b := NewBookTree(reg, true)
-	if _, warnings := b.ready(); len(warnings) != 1 || !strings.Contains(warnings[0], "cannot look") {
+	if _, warnings := b.ready(false); len(warnings) != 1 || !strings.Contains(warnings[0], "cannot look") {
 		t.Errorf("warnings %q", warnings)
 	}
 	b.Failed("publish folder")

@@ -86,6 +86,13 @@ type target struct {
 	machine *control.Machine
 }
 
+// renew takes the machine's row from a newer snapshot, where it is in it.
+func (t *target) renew(snap *control.Snapshot) {
+	if m := snap.Machines[t.machine.ID]; m != nil {
+		t.machine = m
+	}
+}
+
 // handle is the way of every call: who, what, where to, then the way of its class.
 func (g *Gateway) handle(_ any, stream grpc.ServerStream) (err error) {
 	c := g.newCall(stream)

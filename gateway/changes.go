@@ -49,9 +49,9 @@ func (c *call) match(l *look, machine, epoch uuid.UUID, live []control.Change) (
 }
 
 // moved are the live changes that were proposed against something else than the machine runs,
-// or has on its disk, and the digest of what that is. A digest of a key this process does not
+// or has on its disk, those of them of which only the latter is so, and the digest of what that is. A digest of a key this process does not
 // have is not compared.
-func (c *call) moved(l *look, live []control.Change) (out []control.ChangeID, by string) {
+func (c *call) moved(l *look, live []control.Change) (out, onDisk []control.ChangeID, by string) {
 	by = l.config.Persistent
 	for i := range live {
 		active, errA := l.active.same(live[i].Base)
@@ -61,9 +61,12 @@ func (c *call) moved(l *look, live []control.Change) (out []control.ChangeID, by
 		}
 		if errA == nil && !active || errP == nil && !persistent {
 			out = append(out, live[i].ID)
+			if errA != nil || active {
+				onDisk = append(onDisk, live[i].ID)
+			}
 		}
 	}
-	return out, by
+	return out, onDisk, by
 }
 
 // changeFacts is a change as a policy sees it.
@@ -130,14 +133,14 @@ func (c *call) review(l *look, d policy.Decision) control.Review {
 
 // adoptWarnings are what an approver of an adoption has to know besides the differences.
 func (c *call) adoptWarnings(l *look) (out []policy.Reason) {
-	warn := func(message string) {
-		out = append(out, policy.Reason{Code: "BW-DRIFT-005", Message: message, Rule: "bronzeward", Severity: policy.SeverityWarn})
+	warn := func(code, message string) {
+		out = append(out, policy.Reason{Code: code, Message: message, Rule: "bronzeward", Severity: policy.SeverityWarn})
 	}
 	if c.act.unknown {
-		warn("no copy of what was applied before is kept, so what changed cannot be shown: look at the machine")
+		warn(control.CodeNotCompared, "no copy of what was applied before is kept, so what changed cannot be shown: look at the machine")
 	}
 	if !facts.SameText(l.evidence.Active.Text, l.evidence.Persistent.Text) {
-		warn("on its disk is another configuration than the one that runs, and the next reboot brings it: both are adopted")
+		warn("BW-DRIFT-006", "on its disk is another configuration than the one that runs, and the next reboot brings it: both are adopted")
 	}
 	return out
 }
@@ -155,7 +158,7 @@ func retell(d policy.Decision, overtaken []control.ChangeID) policy.Decision {
 		names[i] = id.String()
 	}
 	d.Reasons = append(slices.Clone(d.Reasons), policy.Reason{
-		Code: "BW-CHANGE-002", Message: "superseded, because the machine runs another configuration by now: " + strings.Join(names, ", "),
+		Code: "BW-CHANGE-002", Message: "superseded, because the machine runs, or has on its disk, another configuration by now: " + strings.Join(names, ", "),
 		Rule: "bronzeward", Severity: policy.SeverityWarn,
 	})
 	return d

@@ -78,7 +78,7 @@ func (e *refusedError) Refusal() (c codes.Code, entry audit.Receipt, code, messa
 
 // denialText is what a denied person reads, of a call or of an act.
 func denialText(id uuid.UUID, d policy.Decision) string {
-	reasons := d.Denials()
+	reasons := d.Told()
 	if len(reasons) == 0 {
 		reasons = policy.Deny("BW-POLICY-001", "no rule allows this call", "").Reasons
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 
@@ -76,7 +77,19 @@ func (g *Gateway) AdoptChange(ctx context.Context, by identity.Actor, id control
 		return control.Change{}, audit.Receipt{}, errors.New("the adoption was neither carried out nor refused")
 	}
 	g.countDrifts(ctx)
+	g.settled(ctx, c.change)
 	return *c.change, c.decided[len(c.decided)-1], nil
+}
+
+// settled says in the log that a change has settled its drift; of an apply it says nothing.
+func (g *Gateway) settled(ctx context.Context, ch *control.Change) {
+	attrs := []any{slog.String("drift", ch.Drift.String()), slog.String("machine", ch.MachineName), slog.String("change", ch.ID.String())}
+	switch ch.Kind {
+	case control.KindAdopt:
+		g.log.InfoContext(ctx, "drift is adopted", attrs...)
+	case control.KindRevert:
+		g.log.InfoContext(ctx, "drift is reverted", attrs...)
+	}
 }
 
 // otherKind says by which way a change goes.
@@ -132,8 +145,12 @@ func (c *call) openApplied(t *target) ([]byte, error) {
 		c.act.unknown = true
 		return nil, nil
 	case errors.Is(err, control.ErrNotFound):
-		return nil, c.refuseChange(t, control.ChangeID{}, "BW-DRIFT-003", fmt.Sprintf("no copy of what was applied to %s is kept, so it cannot be brought back", d.MachineName),
-			"bronzeward drift adopt "+d.ID.String()+" --reason ..., and then propose the configuration that is wanted")
+		message, hint := "no copy of what was applied to %s is kept, so it cannot be brought back", "bronzeward drift adopt "+d.ID.String()+" --reason TEXT, and then propose the configuration that is wanted"
+		if t.machine.Role != "worker" {
+			message = "%s is a control plane: nothing is applied to it, and no copy of its configuration is kept, so nothing brings it back"
+			hint = "undo it on the node by hand, or take it: bronzeward drift adopt " + d.ID.String() + " --reason TEXT"
+		}
+		return nil, c.refuseChange(t, control.ChangeID{}, "BW-DRIFT-003", fmt.Sprintf(message, d.MachineName), hint)
 	default:
 		return nil, c.notOpenedCopy(t, &d, err)
 	}

@@ -47,6 +47,9 @@ func (g *Gateway) sight(ctx context.Context, id uuid.UUID) (control.SightResult,
 		ActiveVersion: versionPair(e.Active), PersistentVersion: versionPair(e.Persistent),
 	}}
 	if known.Same(&o) {
+		if err := g.store.SawAgain(ctx, o); err != nil {
+			return "", err
+		}
 		g.keepApplied(ctx, m, &e)
 		return control.SightNothing, nil
 	}
@@ -68,7 +71,7 @@ func (g *Gateway) sight(ctx context.Context, id uuid.UUID) (control.SightResult,
 	if err != nil {
 		return "", err
 	}
-	g.told(ctx, m, result)
+	g.told(ctx, m, known.Drift, result)
 	if result == control.SightBaseline || result == control.SightLate {
 		m.ActiveDigest = o.Active
 	}
@@ -76,17 +79,26 @@ func (g *Gateway) sight(ctx context.Context, id uuid.UUID) (control.SightResult,
 	return result, nil
 }
 
-// told says in the log what a sight came to.
-func (g *Gateway) told(ctx context.Context, m *control.Machine, result control.SightResult) {
+// told says in the log what a sight came to; drift is the one that was open before, null without.
+func (g *Gateway) told(ctx context.Context, m *control.Machine, drift *control.Drift, result control.SightResult) {
 	machine := slog.String("machine", m.Name)
+	if result == control.SightOpened {
+		if now, err := g.store.Watch(ctx, m.ID); err == nil {
+			drift = now.Drift
+		}
+	}
+	id := slog.String("drift", "")
+	if drift != nil {
+		id = slog.String("drift", drift.ID.String())
+	}
 	switch result {
 	case control.SightOpened:
-		g.log.WarnContext(ctx, "drift is open", machine)
+		g.log.WarnContext(ctx, "drift is open", id, machine)
 		g.countDrifts(ctx)
 	case control.SightMoved:
-		g.log.WarnContext(ctx, "drift has moved", machine)
+		g.log.WarnContext(ctx, "drift has moved", id, machine)
 	case control.SightReturned:
-		g.log.InfoContext(ctx, "drift has returned", machine)
+		g.log.InfoContext(ctx, "drift has returned", id, machine)
 		g.countDrifts(ctx)
 	case control.SightStep:
 		g.log.WarnContext(ctx, "a configuration was written that changed nothing", machine)

@@ -28,9 +28,10 @@ func TestAnApplyThatIsUnderWayIsFollowed(t *testing.T) {
 		goesOn       func(*talosd.Node) error
 		state, says  string
 		code         int
+		whose        string // what is said of it afterwards: who sent it only where it is known that it was sent
 	}{
-		{"it lands late", "worker-1", func(*talosd.Node) error { return nil }, "completed", "is completed", 0},
-		{"it is lost", "worker-2", (*talosd.Node).Reboot, "unresolved", "nobody knows whether worker-2 took the configuration", 1},
+		{"it lands late", "worker-1", func(*talosd.Node) error { return nil }, "completed", "is completed", 0, "applied by olga"},
+		{"it is lost", "worker-2", (*talosd.Node).Reboot, "unresolved", "nobody knows whether worker-2 took the configuration", 1, "the attempt is of olga"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ctx, node := bounded(t), s.Nodes[row.worker]
@@ -62,7 +63,7 @@ func TestAnApplyThatIsUnderWayIsFollowed(t *testing.T) {
 				}
 			}
 			code, said := onTerminal(t, house, "olga", "changes", "apply", change, "--wait").ends(t)
-			if code != row.code || !strings.Contains(said, row.says) || !strings.Contains(said, "applied by olga") {
+			if code != row.code || !strings.Contains(said, row.says) || !strings.Contains(said, row.whose) {
 				t.Errorf("asked once more: code %d, want %d and %q\n%s", code, row.code, row.says, said)
 			}
 			if n := len(node.Log().Applies()); n != 1 {

@@ -18,7 +18,7 @@ func newHoldGauges(reg prometheus.Registerer) holdGauges {
 			Name: "bronzeward_attempts_unresolved", Help: "Attempts that hold their machine because nobody knows what they did, in the whole installation.",
 		}),
 		staged: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "bronzeward_machines_staged", Help: "Machines whose next reboot would bring another configuration, as last observed, in the whole installation.",
+			Name: "bronzeward_machines_staged", Help: "Machines whose next reboot would bring another configuration, as last read, in the whole installation.",
 		}),
 	}
 	reg.MustRegister(g.frozen, g.unresolved, g.staged)

@@ -88,7 +88,11 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 		fmt.Sprintf("the machine runs Talos %s; applies are judged for %s", f.Evidence.Version, facts.SupportedMinor))
 	must(len(f.Config.Problems) == 0, "BW-INVARIANT-010", "the configuration is not one that can be read whole")
 	for _, h := range stopping(f) {
-		must(false, "BW-INVARIANT-011", fmt.Sprintf("the machine's scope is held (%s %s)", h.Kind, h.ID))
+		d.Allow = false
+		d.Reasons = append(d.Reasons, policy.Reason{
+			Code: "BW-INVARIANT-011", Message: fmt.Sprintf("the machine's scope is held (%s %s)", h.Kind, h.ID),
+			Hint: "bronzeward machines show " + hintMachine(f), Rule: "bronzeward/invariants", Severity: policy.SeverityDeny,
+		})
 	}
 	if f.Call.DryRun {
 		must(!f.Evidence.Staged, "BW-INVARIANT-012", "a dry run would disturb what is staged or on trial")
@@ -105,6 +109,14 @@ func invariants(f *policy.Facts, d policy.Decision, counting int) policy.Decisio
 		}
 	}
 	return d
+}
+
+// hintMachine is the name of the machine as a hint shows it.
+func hintMachine(f *policy.Facts) string {
+	if f.Machine == nil {
+		return "NODE"
+	}
+	return f.Machine.Name
 }
 
 // tooFew is the one refusal of an invariant that approvals cure, so it names the change.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,10 +31,7 @@ type street struct {
 func newStreet(t *testing.T, workers, quorum int) *street {
 	t.Helper()
 	ctx, dir := context.Background(), t.TempDir()
-	bin := filepath.Join(dir, "bronzeward")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, "bronzeward/cmd/bronzeward").CombinedOutput(); err != nil {
-		t.Fatalf("building the product: %v\n%s", err, out)
-	}
+	bin := must(product())(t)
 	w := must(world.Start(ctx, world.Config{Dir: filepath.Join(dir, "w"), Binary: bin, Workers: workers, Quorum: quorum}))(t)
 	t.Cleanup(func() { ok(t, w.Close()) })
 	// The machines are made known through a gateway, which is not needed after that.

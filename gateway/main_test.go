@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -29,8 +32,27 @@ var shared17 pgtest.Shared
 
 func TestMain(m *testing.M) {
 	shared17.Config.Settings = map[string]string{"max_connections": "300"}
-	os.Exit(shared17.Main(baotest.Around(m)))
+	code := shared17.Main(baotest.Around(m))
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
 }
+
+// built is the folder of the product's binary; empty when no test asked for it.
+var built string
+
+// product is the binary, built once for all tests that run it as processes of its own.
+var product = sync.OnceValues(func() (bin string, err error) {
+	if built, err = os.MkdirTemp("", "bronzeward-gateway-test-"); err != nil {
+		return "", err
+	}
+	bin = filepath.Join(built, "bronzeward")
+	if out, err := exec.Command("go", "build", "-o", bin, "bronzeward/cmd/bronzeward").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the product: %w\n%s", err, out)
+	}
+	return bin, nil
+})
 
 const (
 	asGateway = "gw_gateway"

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"reflect"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,10 +43,12 @@ func (c *call) mutate() error {
 		if round == rounds {
 			return c.notWritten(uuid.Nil, errMoving)
 		}
-		// What moved may be the law, and this replica not be told of it yet.
-		if _, err := c.g.store.Refresh(c.ctx, 0); err != nil {
+		// What moved may be the law, or where the machine is reached, and this replica not be told of it yet.
+		snap, err := c.g.store.Refresh(c.ctx, 0)
+		if err != nil {
 			return c.notWritten(uuid.Nil, err)
 		}
+		t.renew(snap)
 	}
 	c.g.countDecision(e)
 	c.decided = append(c.decided, admission.Receipt)
@@ -111,8 +114,8 @@ func (c *call) admitMutation(t *target) (_ control.Admission, d policy.Decision,
 		f := c.facts(now, snap, "final")
 		f.Now, f.Caller.Revoked, f.Holds = locked.Now, locked.CallerRevoked, holdsOf(locked)
 		var moved bool
-		if d, moved = c.g.judgeLocked(c.ctx, locked, f); moved {
-			return control.Judgement{Retry: true}
+		if d, moved = c.g.judgeLocked(c.ctx, locked, f); moved || !reflect.DeepEqual(upstreamTarget(&locked.Machine), upstreamTarget(t.machine)) {
+			return control.Judgement{Retry: true} // the law, or where the machine is reached, is another than was looked at
 		}
 		d = inRecovery(locked.Standing, d)
 		if d.Allow && len(f.Holds) > 0 {

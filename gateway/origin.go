@@ -150,7 +150,11 @@ func (c *call) onlyThatChange(match *control.Change, now time.Time, d policy.Dec
 	if c.act.change.Expired(now) {
 		why = "is expired"
 	}
-	no := policy.Deny(notThatChange, fmt.Sprintf("change %s %s", c.act.change.ID, why), "propose it again: bronzeward changes submit")
+	hint := "propose it again: bronzeward changes submit"
+	if c.act.change.Kind != control.KindApply {
+		hint = "bronzeward drift show " + c.act.change.Drift.String()
+	}
+	no := policy.Deny(notThatChange, fmt.Sprintf("change %s %s", c.act.change.ID, why), hint)
 	no.Revision, no.OPA, no.Approvals = d.Revision, d.OPA, d.Approvals
 	return no
 }

@@ -38,9 +38,10 @@ type weighed struct {
 	facts    *policy.Facts
 	// match is the live change the request is; null when there is none.
 	match *control.Change
-	// overtaken are changes whose base has moved; overtakenBy is the digest of the new one.
-	overtaken   []control.ChangeID
-	overtakenBy string
+	// overtaken are changes whose base has moved, onDisk those of them of which only what is on the
+	// disk has; overtakenBy is the digest of the new one.
+	overtaken, onDisk []control.ChangeID
+	overtakenBy       string
 }
 
 // weigh judges an apply on its facts with the change it is, or would become. id names the one
@@ -50,7 +51,7 @@ func (c *call) weigh(l *look, f *policy.Facts, live []control.Change, machine, e
 	if c.kind() != control.KindApply {
 		f.Change = c.pendingFacts(id) // what settles a drift is judged as that, whether it is there yet or not
 	}
-	w.overtaken, w.overtakenBy = c.moved(l, live)
+	w.overtaken, w.onDisk, w.overtakenBy = c.moved(l, live)
 	if w.match != nil {
 		f.Change = changeFacts(w.match, c.person(), epoch)
 	}

@@ -73,9 +73,7 @@ func (c *call) decide(ctx context.Context, t *target, phase string) (verdict, er
 	for range rounds {
 		snap := c.g.laws.current(ctx, c.g)
 		// What a row says is authority too: where it is reached, what it is labelled, and that it is in service still.
-		if m := snap.Machines[t.machine.ID]; m != nil {
-			t.machine = m
-		}
+		t.renew(snap)
 		f := c.facts(t, snap, phase)
 		began := time.Now()
 		d, raw := c.g.memo.judge(ctx, c.g, snap, f)

@@ -38,7 +38,7 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 	case !slices.ContainsFunc(credentials, func(c readyCredential) bool { return c.Ends != "" }):
 		problems = append(problems, "no Talos credential is usable; the warnings say why")
 	}
-	book, more := g.tree.ready()
+	book, more := g.tree.ready(snap.Standing.Doubtful())
 	recovery, standing := standingNow(snap.Standing)
 	more = append(more, standing...)
 	quorum := g.judge.Quorum(ctx)

@@ -150,7 +150,7 @@ func changeCode(code string) codes.Code {
 // retired denies whatever is asked of a machine that never comes back, before anything is dialled:
 // another machine may have its addresses by now.
 func retired(m *control.Machine) policy.Decision {
-	return policy.Deny("BW-HOLDS-009", fmt.Sprintf("%s was retired %s; nothing reaches it any more", m.Name, m.Retired.Text()), "bronzeward machines list")
+	return policy.Deny("BW-HOLDS-009", fmt.Sprintf("%s was retired %s; nothing reaches it any more", m.Name, m.Retired.Text()), "bronzeward machines list --all")
 }
 
 // denyAbout writes a denial about one machine that Go words, and answers with it.

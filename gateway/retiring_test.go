@@ -141,18 +141,14 @@ func TestAReadThatMeetsARetirementIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, nil)
 	let := must(h.db.HoldAuthority(t.Context()))(t)
-	waiting := func(n int) {
-		t.Helper()
-		eventually(t, "waiting for the lock", func() bool { return must(h.db.Waiting(t.Context()))(t) >= n })
-	}
 	done, read := make(chan error, 1), make(chan answer, 1)
 	go func() {
 		_, err := h.acts().RetireMachine(t.Context(), h.actor(t, "rhea"), "w1", "its board burnt", nil)
 		done <- err
 	}()
-	waiting(1) // the retirement is first in the queue, and nobody knows of it yet
+	h.waiting(t, 1) // the retirement is first in the queue, and nobody knows of it yet
 	go func() { read <- h.as(t, "vera").version(t, "w1") }()
-	waiting(2)
+	h.waiting(t, 2)
 	ok(t, let())
 	ok(t, <-done)
 	refusedWith(t, <-read, codes.PermissionDenied, "BW-HOLDS-009")

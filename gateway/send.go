@@ -49,6 +49,9 @@ func (c *call) sendApply(t *target, l *look, d policy.Decision, adm control.Admi
 	c.g.metrics.attempts.WithLabelValues(string(closing.To)).Inc()
 	c.note(slog.String("attempt", attempt.ID.String()), slog.String("state", string(closing.To)))
 	c.attempt = attempt
+	if closing.To == control.StateCompleted && c.kind() == control.KindRevert {
+		c.g.settled(ctx, c.act.change)
+	}
 	return c.answerApply(t, l, d, adm, closing, answer)
 }
 
@@ -193,7 +196,11 @@ func (c *call) notClosed(adm control.Admission, answer upstream.Answer, err erro
 		return refusal(codes.Unavailable, adm.Receipt, "BW-ATTEMPT-003", fmt.Sprintf("no byte of attempt %s was written, and %s", adm.Attempt.ID, why),
 			"nothing was sent to the machine, and it stays held until somebody has accounted for the attempt", show)
 	}
-	return refusal(codes.Unavailable, adm.Receipt, "BW-ATTEMPT-002", fmt.Sprintf("the apply was sent as attempt %s, and %s", adm.Attempt.ID, why),
+	sent := "may have been sent"
+	if answer.Got {
+		sent = "was sent"
+	}
+	return refusal(codes.Unavailable, adm.Receipt, "BW-ATTEMPT-002", fmt.Sprintf("the apply %s as attempt %s, and %s", sent, adm.Attempt.ID, why),
 		"the machine stays held until it has been observed", show)
 }
 

@@ -59,7 +59,7 @@ func (g *Gateway) settleOnce(ctx context.Context) error {
 		return err
 	}
 	left := eachAttempt(dead, func(a *control.Attempt) error {
-		err := g.store.MarkUnresolved(ctx, a.ID, "the gateway that sent it is gone: "+a.Owner.Instance)
+		err := g.store.MarkUnresolved(ctx, a.ID, "the lease of "+a.Owner.Instance+" ended, and whether it sent the bytes is not known")
 		switch {
 		case errors.Is(err, control.ErrNotOwner):
 			return nil // its owner lives, or another replica was first
@@ -102,12 +102,17 @@ func (g *Gateway) resolve(ctx context.Context, a *control.Attempt) {
 	late := readBackOutcome(&seen, a.Digest, a.Digest)
 	late.Kind = audit.OutcomeLate
 	late.Duration = g.store.Snapshot().Now().Sub(a.OpenedAt)
-	late.Message = "late landing of attempt " + a.ID.String() + ", seen " + late.Duration.Round(time.Second).String() + " after its decision"
+	late.Message = "the machine holds what attempt " + a.ID.String() + " sent, seen " + late.Duration.Round(time.Second).String() + " after its decision"
 	err := g.store.ResolveAttempt(ctx, a.ID, a.Digest, a.Digest, late)
 	switch {
 	case err == nil:
 		g.metrics.attempts.WithLabelValues(string(control.StateCompleted)).Inc()
 		g.log.InfoContext(ctx, "attempt is completed by what the machine holds", slog.String("attempt", a.ID.String()), slog.String("machine", machine.Name))
+		if (a.ChangeID != control.ChangeID{}) {
+			if ch, err := g.store.GetChange(ctx, a.ChangeID); err == nil {
+				g.settled(ctx, &ch)
+			}
+		}
 	case errors.Is(err, control.ErrNotOwner), errors.Is(err, control.ErrTooEarly):
 		// Another replica was first, or the evidence says nothing yet.
 	default:

@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // Severity is a rule's step on the ladder shadow → warn → deny.
 type Severity string
 
@@ -47,6 +49,20 @@ type Quorum struct {
 
 // Denials are the reasons that refuse.
 func (d Decision) Denials() []Reason { return d.bySeverity(SeverityDeny) }
+
+// Told are the denials as a person is told them: that approvals are missing is left out where
+// something else refuses and there is no change that anybody could approve. The book has all.
+func (d Decision) Told() []Reason {
+	all := d.Denials()
+	told := slices.DeleteFunc(slices.Clone(all), func(r Reason) bool { return r.Code == codeApprovals && r.Hint == "" })
+	if len(told) == 0 {
+		return all
+	}
+	return told
+}
+
+// codeApprovals says that approvals are missing; its hint names the change, and is empty without one.
+const codeApprovals = "BW-APPROVAL-001"
 
 // Warnings are the reasons that are shown and do not refuse.
 func (d Decision) Warnings() []Reason { return d.bySeverity(SeverityWarn) }

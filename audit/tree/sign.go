@@ -22,7 +22,7 @@ type head struct {
 type refusal struct{ err error }
 
 func (r *refusal) Error() string {
-	return r.err.Error() + "; nothing of this tree is signed any more, sequencing goes on; `decisions verify` says what differs"
+	return r.err.Error() + "; nothing of this tree is signed any more; `decisions verify` and `recovery status` say what is known"
 }
 func (r *refusal) Unwrap() error { return r.err }
 

@@ -89,8 +89,9 @@ var filled = pgtest.Template{Name: "verify_filled", Prepare: func(ctx context.Co
 	if err := f.epoch(ctx, firstEpoch); err != nil {
 		return err
 	}
-	if _, err := conn.Exec(ctx, `alter table audit.entries alter column recorded_at set default clock_timestamp() - interval '31 days';
-		alter table audit.outcomes alter column recorded_at set default clock_timestamp() - interval '31 days'`); err != nil {
+	// PostgreSQL takes the last day of a month that is too short, so that a month ago is always in the month before.
+	if _, err := conn.Exec(ctx, `alter table audit.entries alter column recorded_at set default (clock_timestamp() at time zone 'UTC' - interval '1 month') at time zone 'UTC';
+		alter table audit.outcomes alter column recorded_at set default (clock_timestamp() at time zone 'UTC' - interval '1 month') at time zone 'UTC'`); err != nil {
 		return err
 	}
 	if err := f.round(ctx, lastMonth); err != nil {
@@ -119,18 +120,15 @@ var filled = pgtest.Template{Name: "verify_filled", Prepare: func(ctx context.Co
 	return f.rows(ctx, stillWaiting)
 }}
 
-// before is a month that audit.entries has no partition for yet.
+// before is the month before this one, which audit.entries has no partition for yet.
 func before() time.Time {
-	now := time.Now().UTC().AddDate(0, 0, -31)
-	return time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	now := time.Now().UTC()
+	return time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC)
 }
 
-// partitionBefore makes the partitions of 31 days ago, as audit.ensure_partitions does.
+// partitionBefore makes the partitions of the month before, as audit.ensure_partitions does.
 func partitionBefore() string {
 	var b strings.Builder
-	if before().Month() == time.Now().UTC().Month() {
-		return ""
-	}
 	for _, parent := range []string{"entries", "outcomes"} {
 		fmt.Fprintf(&b, "create table audit.%[1]s_%[2]s (like audit.%[1]s including all); alter table audit.%[1]s attach partition audit.%[1]s_%[2]s for values from ('%[3]s') to ('%[4]s');",
 			parent, before().Format("2006_01"), before().Format("2006-01-02+00"), before().AddDate(0, 1, 0).Format("2006-01-02+00"))

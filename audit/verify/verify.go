@@ -51,6 +51,11 @@ type Report struct {
 	Entries  int64          `json:"entries"`
 	Outcomes int64          `json:"outcomes"`
 	Waiting  int64          `json:"waiting"` // rows that have no leaf yet
+	// Recoveries are what the database says of those that were entered, oldest first, and Mark what
+	// the gateways found of it now; null when nothing. Neither makes the book less whole in itself: what
+	// is lost is nowhere here to be compared with.
+	Recoveries []Recovery `json:"recoveries"`
+	Mark       *Mark      `json:"mark"`
 	// Away is how many leaves are of detached months that were named.
 	Away int64 `json:"away"`
 	// SignaturesChecked is false when no public key was given.
@@ -128,6 +133,9 @@ func (v *verification) run(ctx context.Context, s *session) error {
 	}
 	kept, err := keptHeads(v.options.Kept, trees, v.options.Keys, v.found)
 	if err != nil {
+		return err
+	}
+	if v.report.Recoveries, v.report.Mark, err = readRecoveries(ctx, s.base); err != nil {
 		return err
 	}
 	m := newMatcher(v.found, &lookups{s.base})

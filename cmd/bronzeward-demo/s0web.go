@@ -81,7 +81,7 @@ func webActs(ctx context.Context, w *world.World, db *pgx.Conn) (refused int, er
 	}{
 		{"POST", "/machines", `{"machines":[{"name":"x","cluster":"y","addresses":["127.0.9.9"]}]}`, []string{"olga"}},
 		{"PATCH", "/machines/worker-1", `{"addresses":["127.0.9.9"],"port":50000,"labels":{}}`, []string{"olga"}},
-		{"POST", "/machines/worker-1/observations", `{}`, []string{"olga"}},
+		{"POST", "/machines/worker-1/observations", `{}`, []string{"olga", "rhea"}},
 		{"POST", "/machines/worker-1/pins", `{"replace":true}`, []string{"ada"}},
 		{"POST", "/identity-revocations", `{"issuer":"i","subject":"s","reason":"r"}`, []string{"rhea"}},
 		{"GET", "/changes", "", []string{"olga", "vera", "ada", "audrey", "rhea", "sven"}},

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"bronzeward/fixtures/oracle"
 	"bronzeward/fixtures/talosd"
 	"bronzeward/fixtures/world"
+	"bronzeward/gateway/httpapi/api"
 )
 
 // s4 is a safe apply: approved, written down before a byte of it is sent, read back, and one at a
@@ -78,7 +81,12 @@ func (p *play) holdsWhatWasApproved(ctx context.Context, id, file, before string
 	if err != nil {
 		return err
 	}
-	if sha := oracle.SHA256(text); sha != sent.Apply.ConfigSHA256 || !strings.Contains(out, `"read_active": "`+c.Digest+`"`) {
+	var attempts []api.Attempt
+	if err := json.Unmarshal([]byte(out), &attempts); err != nil {
+		return fmt.Errorf("reading the attempts: %w", err)
+	}
+	readBack := slices.ContainsFunc(attempts, func(a api.Attempt) bool { return a.Read.Active == c.Digest })
+	if sha := oracle.SHA256(text); sha != sent.Apply.ConfigSHA256 || !readBack {
 		return fmt.Errorf("worker-1 holds %s and was sent %s; read back was not %s:\n%s", sha, sent.Apply.ConfigSHA256, c.Digest, out)
 	}
 	moved, err := movedByOne(before, after)

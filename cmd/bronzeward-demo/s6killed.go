@@ -69,7 +69,7 @@ func (i *interruption) tooEarly(ctx context.Context, worker string) error {
 		return err
 	}
 	early, err := i.account(ctx, "rhea", id)
-	if err := i.refused("accounting before the settle floor", early, err, "the settle floor has not passed"); err != nil {
+	if err := i.refused("accounting before the settle floor", early, err, "it may land yet"); err != nil {
 		return err
 	}
 	i.did("control: accounting by an operator is refused, and before the settle floor by a recovery-admin too: %s", firstLine(early))

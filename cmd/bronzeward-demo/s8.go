@@ -109,8 +109,8 @@ func (i *inspection) accounted(ctx context.Context) error {
 		case err == nil:
 			i.did("a recovery-admin accounted for it: it never landed")
 			return nil
-		case !strings.Contains(out, "settle") && !strings.Contains(out, "before"):
-			return err
+		case !strings.Contains(out, "it may land yet"):
+			return fmt.Errorf("%w\n%s", err, out)
 		}
 		select {
 		case <-time.After(time.Second): // the settle floor has no shorter way

@@ -118,8 +118,20 @@ func TestARefusalIsReadAloudAndHasItsExitCode(t *testing.T) {
 			clitest.Refuses(http.StatusForbidden, "BW-ACT-003", "this act needs the role approver", ""), cli.ExitDenied,
 			"bronzeward: DENIED BW-ACT-003: this act needs the role approver (decision " + clitest.StubDecision + ")\n",
 		},
-		"held":          {clitest.Refuses(http.StatusConflict, "BW-HOLDS-001", "held", ""), cli.ExitNotYet, "BW-HOLDS-001"},
-		"in flight":     {clitest.Refuses(http.StatusConflict, "BW-ATTEMPT-001", "in flight", ""), cli.ExitNotYet, "BW-ATTEMPT-001"},
+		"held":                       {clitest.Refuses(http.StatusConflict, "BW-HOLDS-001", "held", ""), cli.ExitNotYet, "BW-HOLDS-001"},
+		"in flight":                  {clitest.Refuses(http.StatusConflict, "BW-ATTEMPT-001", "in flight", ""), cli.ExitNotYet, "BW-ATTEMPT-001"},
+		"held by the law":            {clitest.Refuses(http.StatusForbidden, "BW-HOLDS-003", "frozen", ""), cli.ExitNotYet, "DENIED BW-HOLDS-003"},
+		"lost by the law":            {clitest.Refuses(http.StatusForbidden, "BW-HOLDS-002", "nobody knows", ""), cli.ExitNotYet, "BW-HOLDS-002"},
+		"drifted":                    {clitest.Refuses(http.StatusForbidden, "BW-HOLDS-004", "drifted", ""), cli.ExitNotYet, "BW-HOLDS-004"},
+		"the slots are taken":        {clitest.Refuses(http.StatusForbidden, "BW-HOLDS-007", "full", ""), cli.ExitNotYet, "BW-HOLDS-007"},
+		"held whatever the law says": {clitest.Refuses(http.StatusForbidden, "BW-INVARIANT-011", "held", ""), cli.ExitNotYet, "BW-INVARIANT-011"},
+		"retired by the law":         {clitest.Refuses(http.StatusForbidden, "BW-HOLDS-009", "retired", ""), cli.ExitFailed, "BW-HOLDS-009"},
+		"retired":                    {clitest.Refuses(http.StatusConflict, "BW-HOLDS-009", "retired", ""), cli.ExitFailed, "BW-HOLDS-009"},
+		"too early": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "30")
+			clitest.Refuses(http.StatusConflict, "BW-HTTP-409", "it may land yet", "")(w, r)
+		}, cli.ExitNotYet, "it may land yet"},
+		"a conflict":    {clitest.Refuses(http.StatusConflict, "BW-HTTP-409", "there is one already", ""), cli.ExitFailed, "there is one already"},
 		"too many":      {clitest.Refuses(http.StatusTooManyRequests, "BW-CHANGE-004", "too many", ""), cli.ExitNotYet, "BW-CHANGE-004"},
 		"no such thing": {clitest.Refuses(http.StatusNotFound, "BW-CHANGE-001", "there is none", ""), cli.ExitFailed, "BW-CHANGE-001"},
 		"malformed":     {clitest.Refuses(http.StatusBadRequest, "BW-HTTP-400", "the id is of another kind", "see /openapi.yaml"), cli.ExitUsage, ")\nsee /openapi.yaml\n"},

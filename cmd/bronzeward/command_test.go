@@ -24,18 +24,21 @@ func TestWhatIsWrittenWrongIsCode2AndSaysWhatToDo(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an unknown command":    {[]string{"nosuch"}, "bronzeward --help"},
-		"an unknown flag":       {[]string{"version", "--nosuch"}, "bronzeward --help"},
-		"an unknown output":     {[]string{"version", "-o", "xml"}, "table"},
-		"no file":               {[]string{"--config", "/nosuch/file", "config", "check"}, "/nosuch/file"},
-		"an id that is none":    {[]string{"--config", config, "decisions", "show", "x"}, "ids look like"},
-		"a cursor that is none": {[]string{"--config", config, "decisions", "list", "--after", "x"}, "cursor"},
-		"too large a page":      {[]string{"--config", config, "decisions", "list", "--limit", "1001"}, "--limit 1001 is not between 1 and 1000"},
-		"an unknown verdict":    {[]string{"--config", config, "decisions", "list", "--verdict", "maybe"}, "allow, deny, refuse"},
-		"nobody":                {[]string{"--config", config, "machines", "pin", "m"}, "recorded under your name"},
-		"half a certificate":    {[]string{"--config", config, "machines", "pin", "m", "--key", "k"}, "go together"},
-		"a name for an address": {[]string{"--config", config, "machines", "add", "m", "--cluster", "c", "--address", "m.example"}, "is not an address"},
-		"two answers":           {[]string{"--config", config, "attempts", "account", "x", "--landed", "--not-landed", "--reason", "r"}, "--landed"},
+		"an unknown command":           {[]string{"nosuch"}, "bronzeward --help"},
+		"an unknown flag":              {[]string{"version", "--nosuch"}, "try: bronzeward version --help\n"},
+		"an unknown flag of a command": {[]string{"attempts", "account", "x", "--nosuch"}, "try: bronzeward attempts account --help\n"},
+		"a flag that is missing":       {[]string{"attempts", "account", "x", "--landed"}, "try: bronzeward attempts account --help\n"},
+		"no answer":                    {[]string{"--config", config, "attempts", "account", "019a5c3e-7b1d-7f00-8000-00000000000a", "--reason", "r"}, "say one of --landed and --not-landed"},
+		"an unknown output":            {[]string{"version", "-o", "xml"}, "table"},
+		"no file":                      {[]string{"--config", "/nosuch/file", "config", "check"}, "/nosuch/file"},
+		"an id that is none":           {[]string{"--config", config, "decisions", "show", "x"}, "ids look like"},
+		"a cursor that is none":        {[]string{"--config", config, "decisions", "list", "--after", "x"}, "cursor"},
+		"too large a page":             {[]string{"--config", config, "decisions", "list", "--limit", "1001"}, "--limit 1001 is not between 1 and 1000"},
+		"an unknown verdict":           {[]string{"--config", config, "decisions", "list", "--verdict", "maybe"}, "allow, deny, refuse"},
+		"nobody":                       {[]string{"--config", config, "machines", "pin", "m"}, "recorded under your name"},
+		"half a certificate":           {[]string{"--config", config, "machines", "pin", "m", "--key", "k"}, "go together"},
+		"a name for an address":        {[]string{"--config", config, "machines", "add", "m", "--cluster", "c", "--address", "m.example"}, "is not an address"},
+		"two answers":                  {[]string{"--config", config, "attempts", "account", "x", "--landed", "--not-landed", "--reason", "r"}, "--landed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runProgram(t, row.args...)

@@ -33,6 +33,7 @@ type commands struct {
 	Clusters  machines.Clusters `cmd:"" group:"changes" help:"Say how many machines of a cluster may be changed at once." aliases:"cluster"`
 	Drift     changes.Drift     `cmd:"" group:"changes" help:"Look at machines whose configuration is not the last one applied, and settle that." aliases:"drifts"`
 	Attempts  changes.Attempts  `cmd:"" group:"changes" help:"Look at applies that were sent, and account for unresolved ones." aliases:"attempt"`
+	Recovery  recovery.Commands `cmd:"" group:"changes" help:"Bring the house back after a restore."`
 	Notices   changes.Notices   `cmd:"" group:"changes" help:"Look at what approvers were told, and what could not be delivered." aliases:"notice"`
 	Digest    changes.Digest    `cmd:"" group:"changes" help:"Compute the configuration digest of a file, or compare it with one."`
 
@@ -50,8 +51,6 @@ type commands struct {
 	OpenBao bao.Commands    `cmd:"" group:"house" name:"openbao" help:"Set up OpenBao, and put what it holds."`
 
 	DigestKeys changes.DigestKeys `cmd:"" group:"house" name:"digest-keys" help:"List and add the keys of configuration digests, at a gateway." aliases:"digest-key"`
-
-	Recovery recovery.Commands `cmd:"" group:"house" help:"Bring the house back after a restore."`
 
 	Completion completionCmd `cmd:"" group:"other" help:"Print a shell completion script."`
 	Help       helpCmd       `cmd:"" group:"other" help:"Explain a command."`

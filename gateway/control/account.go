@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -47,27 +48,27 @@ func (s *Store) Account(ctx context.Context, acc Accounting, act Act) (audit.Rec
 			return err
 		}
 		if a.State != StateUnresolved {
-			return fmt.Errorf("accounting for attempt %s: %w: it is %s", a.ID, ErrNotOwner, a.State)
+			return NotUnresolved(&a)
 		}
 		if now.Before(a.SettleAfter) {
-			return fmt.Errorf("accounting for attempt %s: %w: it passes at %s", a.ID, ErrTooEarly, a.SettleAfter.UTC())
+			return Worded(ErrTooEarly, "it may land yet: attempt %s may be accounted for from %s on", a.ID, inSeconds(a.SettleAfter))
 		}
 		m, err := machineByID(ctx, tx, a.MachineID)
 		if err != nil {
 			return err
 		}
-		if err := m.inService("accounting for an attempt on"); err != nil {
+		if err := m.InService("accounting for an attempt on"); err != nil {
 			return err
 		}
 		if m.Observed == nil || m.Observed.BeganAt.Before(a.SettleAfter) || m.Observed.Identity != a.Identity {
-			return fmt.Errorf("accounting for attempt %s: %w: observe %s first", a.ID, ErrNoObservation, m.Name)
+			return Worded(ErrNoObservation, "%s was not observed since %s, so nobody can say what became of attempt %s", m.Name, inSeconds(a.SettleAfter), a.ID)
 		}
 		if acc.Seen != "" && (scheme(acc.Seen) != scheme(m.Observed.Active) || scheme(acc.Seen) != scheme(m.Observed.Persistent)) {
-			return fmt.Errorf("accounting for attempt %s: %w: somebody else observed %s in between; try again", a.ID, ErrNoObservation, m.Name)
+			return Worded(ErrNoObservation, "somebody else observed %s in between; try again", m.Name)
 		}
 		to, err := judgeAccount(&a, m.Observed, acc.Landed)
 		if err != nil {
-			return fmt.Errorf("accounting for attempt %s: %w", a.ID, err)
+			return err
 		}
 		entry.AttemptID, entry.MachineID, entry.MachineName, entry.Cluster = a.ID, m.ID, m.Name, m.Cluster
 		if _, err := tx.Exec(ctx, sqlAttemptAccount, a.ID, string(to), m.Observed.Active, m.Observed.Persistent,
@@ -76,9 +77,31 @@ func (s *Store) Account(ctx context.Context, acc Accounting, act Act) (audit.Rec
 		}
 		o := acc.Outcome
 		o.Kind, o.Digest, o.Persistent, o.Message = audit.OutcomeAccounted, m.Observed.Active, m.Observed.Persistent, acc.Reason
+		o.Code = judgedAs(acc.Landed)
 		_, err = s.finish(ctx, tx, &a, to, m.Observed.Active, m.Observed.Persistent, acc.Reason, []audit.Outcome{o})
 		return err
 	})
+}
+
+// judgedAs is what a person judged, as an outcome has it.
+func judgedAs(landed bool) string {
+	if landed {
+		return audit.JudgedLanded
+	}
+	return audit.JudgedNotLanded
+}
+
+// NotUnresolved says why an attempt is not accounted for.
+func NotUnresolved(a *Attempt) error {
+	return Worded(ErrNotOwner, "attempt %s is %s; only an unresolved one is accounted for", a.ID, a.State)
+}
+
+// inSeconds is a moment in whole seconds for people, never an earlier one.
+func inSeconds(at time.Time) string {
+	if whole := at.Truncate(time.Second); !whole.Equal(at) {
+		at = whole.Add(time.Second)
+	}
+	return at.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
 // judgeAccount holds what a person says against what was observed.
@@ -89,7 +112,7 @@ func judgeAccount(a *Attempt, o *Observed, landed bool) (State, error) {
 	case shown && landed:
 		return StateCompleted, nil
 	case shown && !unmoved:
-		return "", fmt.Errorf("%w: the machine holds the attempt's configuration, so it landed", ErrContradicted)
+		return "", Worded(ErrContradicted, "the machine holds what attempt %s sent, so it is not accounted for as not landed", a.ID)
 	case landed && unmoved:
 		return StateFailed, nil
 	default:

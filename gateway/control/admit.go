@@ -72,6 +72,8 @@ type Judgement struct {
 	// Supersede are live changes that were proposed against something else than the machine
 	// runs; Overtaken is the digest of what it runs.
 	Supersede []ChangeID
+	// OnDisk are those of Supersede that only what is on the disk overtook.
+	OnDisk    []ChangeID
 	Overtaken string
 	// Retry rolls back with ErrMoved: the judge needs other evidence.
 	Retry bool

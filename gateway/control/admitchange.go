@@ -104,9 +104,11 @@ func moveChanges(ctx context.Context, tx pgx.Tx, r Request, v view, j Judgement)
 	for i := range v.locked.Changes {
 		c := &v.locked.Changes[i]
 		if current && slices.Contains(j.Supersede, c.ID) {
-			err := c.become(ctx, tx, now, step{
-				to: ChangeSuperseded, reason: "the machine runs another configuration", base: j.Overtaken, entry: j.Entry.ID,
-			})
+			reason := runsAnother
+			if slices.Contains(j.OnDisk, c.ID) {
+				reason = holdsAnother
+			}
+			err := c.become(ctx, tx, now, step{to: ChangeSuperseded, reason: reason, base: j.Overtaken, entry: j.Entry.ID})
 			if err != nil {
 				return err
 			}

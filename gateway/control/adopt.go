@@ -97,8 +97,7 @@ func (s *Store) adopt(ctx context.Context, tx pgx.Tx, r Request, v view, j Judge
 		}
 	}
 	d := *l.Drift
-	d.FoundActive, d.FoundPersistent = a.Digest, a.Persistent
-	return c, s.closeDrift(ctx, tx, l.Stamp, &l.Machine, &d, DriftAdopted, c.ID)
+	return c, s.closeDrift(ctx, tx, l.Stamp, &l.Machine, &d, DriftAdopted, c.ID, a.Digest, a.Persistent)
 }
 
 // afterRevert closes the drift that a completed attempt has settled, and keeps the copy of
@@ -129,8 +128,7 @@ func (s *Store) afterRevert(ctx context.Context, tx pgx.Tx, a *Attempt, active, 
 	if err != nil {
 		return err
 	}
-	d.FoundActive, d.FoundPersistent = active, persistent
-	return s.closeDrift(ctx, tx, st, &m, d, DriftReverted, c.ID)
+	return s.closeDrift(ctx, tx, st, &m, d, DriftReverted, c.ID, active, persistent)
 }
 
 // readStamp reads what an entry says of authority where no authority lock is taken: the end of

@@ -199,7 +199,7 @@ func TestARevertClosesItsDrift(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := drift(t, s, d.ID); got.State != DriftReverted || got.ChangeID != c.ID || got.FoundActive != digestB {
+	if got := drift(t, s, d.ID); got.State != DriftReverted || got.ChangeID != c.ID || got.FoundActive != digestC || got.ClosedActive != digestB {
 		t.Errorf("the drift is %+v", got)
 	}
 	if n := w.count(t, "select count(*) from audit.entries where kind = 'system' and method = 'drift.closed'"); n != 1 {

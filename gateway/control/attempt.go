@@ -132,6 +132,8 @@ type Attempt struct {
 	// LateAt is when the machine was seen to hold its configuration after a person had accounted
 	// for it; null when it never was.
 	LateAt *time.Time
+	// Retired is true when its machine is: what is unresolved then stays so, and holds nobody.
+	Retired bool
 
 	// SendBefore is SendBy on this process's monotonic clock, never later than it: set only
 	// on the attempt Admit returns. Nothing is written once time.Now() is not before it.

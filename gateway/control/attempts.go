@@ -17,7 +17,7 @@ func scanAttempt(row pgx.Row, a *Attempt) error {
 		&a.Identity.NodeID, &a.Identity.ClusterID, &a.Identity.SMBIOS,
 		&a.OpenedAt, &a.SendBy, &a.LeaseUntil, &a.TransportDeadline, &a.SettleAfter,
 		&a.UnresolvedAt, &a.ClosedAt, &a.ClosedBy, &a.ReadActive, &a.ReadPersistent, &a.Landed, &a.Reason,
-		(*uuid.UUID)(&a.ChangeID), &a.CredentialVersion, &a.LateAt)
+		(*uuid.UUID)(&a.ChangeID), &a.CredentialVersion, &a.LateAt, &a.Retired)
 }
 
 func collectAttempt(row pgx.CollectableRow) (Attempt, error) {
@@ -30,7 +30,7 @@ func collectAttempt(row pgx.CollectableRow) (Attempt, error) {
 func (s *Store) GetAttempt(ctx context.Context, id uuid.UUID) (Attempt, error) {
 	var a Attempt
 	if err := scanAttempt(s.pool.QueryRow(ctx, sqlAttempt, id), &a); err != nil {
-		return Attempt{}, sqlError("reading attempt "+id.String(), err)
+		return Attempt{}, named(sqlError("reading attempt "+id.String(), err), "there is no attempt "+id.String())
 	}
 	return a, nil
 }

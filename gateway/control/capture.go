@@ -42,7 +42,7 @@ func capture(ctx context.Context, tx pgx.Tx, n *NewChange, m *Machine, st Stamp,
 	c := &Change{
 		ID: n.ID, Binding: n.Binding, MachineName: m.Name, Cluster: m.Cluster, Set: n.Set, Why: n.Why, Requester: by, EntryID: entry,
 		Asked: n.Asked, CreatedAt: st.Now, ApproveBy: st.Now.Add(n.ApproveWithin), UseWithin: n.UseWithin,
-		State: ChangeWaiting, Since: st.Now, By: by, Sealed: true, Diffs: len(n.Review.Changes),
+		State: ChangeWaiting, Since: st.Now, By: by, Sealed: true, Diffs: len(n.Review.Changes), NotCompared: !n.Review.Compared(),
 	}
 	key := n.Key()
 	review, err := reviewColumns(n.Review)

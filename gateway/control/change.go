@@ -136,8 +136,10 @@ type Change struct {
 	Sealed bool
 	// Approvals are all that were given, in the order they came.
 	Approvals []Approval
-	// Diffs is how many values it changes.
-	Diffs int
+	// Diffs is how many values it changes, and says nothing where NotCompared is true: of an
+	// adoption when no copy of what was applied before was kept.
+	Diffs       int
+	NotCompared bool
 }
 
 // Review is what a person looks at before approving. It holds no secret value.

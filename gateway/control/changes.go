@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -50,7 +51,43 @@ func readChanges(ctx context.Context, q querier, doing, sql string, args ...any)
 	if err != nil {
 		return nil, sqlError(doing, err)
 	}
+	if err := withCompared(ctx, q, doing, out); err != nil {
+		return nil, err
+	}
 	return out, withApprovals(ctx, q, doing, out)
+}
+
+// CodeNotCompared is the warning of an adoption whose differences nobody can show.
+const CodeNotCompared = "BW-DRIFT-005"
+
+// withCompared says of adoptions whether their differences are known. Others' always are.
+func withCompared(ctx context.Context, q querier, doing string, list []Change) error {
+	at := map[uuid.UUID]*Change{}
+	for i := range list {
+		if list[i].Kind == KindAdopt {
+			at[uuid.UUID(list[i].ID)] = &list[i]
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	rows, err := q.Query(ctx, sqlChangesNotCompared, slices.Collect(maps.Keys(at)), CodeNotCompared)
+	if err != nil {
+		return sqlError(doing, err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return sqlError(doing, err)
+	}
+	for _, id := range found {
+		at[id].NotCompared = true
+	}
+	return nil
+}
+
+// Compared is true when the review says what the change changes.
+func (r *Review) Compared() bool {
+	return !slices.ContainsFunc(r.Warnings, func(w policy.Reason) bool { return w.Code == CodeNotCompared })
 }
 
 func withApprovals(ctx context.Context, q querier, doing string, list []Change) error {
@@ -135,7 +172,7 @@ func (s *Store) GetApproval(ctx context.Context, id ApprovalID) (Approval, error
 	}
 	a, err := pgx.CollectExactlyOneRow(rows, scanApproval)
 	if err != nil {
-		return Approval{}, sqlError("reading approval "+id.String(), err)
+		return Approval{}, named(sqlError("reading approval "+id.String(), err), "there is no approval "+id.String())
 	}
 	return a, nil
 }

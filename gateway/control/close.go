@@ -125,7 +125,7 @@ func (s *Store) move(ctx context.Context, m moving) error {
 		if m.looked {
 			machine, err := machineByID(ctx, tx, a.MachineID)
 			if err == nil {
-				err = machine.inService("completing an attempt on")
+				err = machine.InService("completing an attempt on")
 			}
 			if err != nil {
 				return written{}, err
@@ -172,7 +172,7 @@ func lockAttempt(ctx context.Context, tx pgx.Tx, id uuid.UUID) (Attempt, time.Ti
 	b.Queue(sqlAttemptForUpdate, id).QueryRow(func(row pgx.Row) error { return scanAttempt(row, &a) })
 	b.Queue(sqlClock).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return Attempt{}, time.Time{}, sqlError("locking attempt "+id.String(), err)
+		return Attempt{}, time.Time{}, named(sqlError("locking attempt "+id.String(), err), "there is no attempt "+id.String())
 	}
 	return a, now, nil
 }
@@ -189,7 +189,9 @@ func (s *Store) finish(ctx context.Context, tx pgx.Tx, a *Attempt, to State, act
 		return uuid.Nil, err
 	}
 	if to == StateCompleted {
-		if _, err := tx.Exec(ctx, sqlMachineApplied, a.MachineID, active, persistent); err != nil {
+		b := &pgx.Batch{}
+		queueApplied(b, a.MachineID, active, persistent)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return uuid.Nil, sqlError("keeping the digests last applied", err)
 		}
 		if err := s.afterRevert(ctx, tx, a, active, persistent); err != nil {
@@ -235,7 +237,7 @@ func afterAttempt(ctx context.Context, tx pgx.Tx, a *Attempt, to State, active, 
 		}
 		return giveBack(ctx, tx, &locked[0], now, to)
 	case to == StateCompleted, to == StateAccounted, to == StateFailed:
-		return supersede(ctx, tx, a.MachineID, active, persistent, uuid.Nil)
+		return supersede(ctx, tx, a.MachineID, active, persistent, uuid.Nil, fmt.Sprintf("attempt %s is %s", a.ID, to))
 	}
 	return nil
 }

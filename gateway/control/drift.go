@@ -53,9 +53,11 @@ type Drift struct {
 	// Since is when it was found.
 	Since time.Time
 	// AppliedActive and AppliedPersistent are the digests last known as applied, the Found ones
-	// those of what is there instead, as last seen while it was open.
+	// those of what is there instead, as last seen while it was open. Closed are what the machine
+	// held when it was closed; empty while it is open.
 	AppliedActive, AppliedPersistent string
 	FoundActive, FoundPersistent     string
+	ClosedActive, ClosedPersistent   string
 	// Before are the "created/version" pairs as last seen without a drift, empty when never;
 	// Version are those of what was found.
 	BeforeActive, BeforePersistent   string
@@ -87,7 +89,7 @@ func scanDrift(row pgx.CollectableRow) (Drift, error) {
 	var changes []byte
 	err := row.Scan((*uuid.UUID)(&d.ID), &d.MachineID, &d.MachineName, &d.Cluster, &d.State, &d.Since, &d.AppliedActive, &d.AppliedPersistent,
 		&d.FoundActive, &d.FoundPersistent, &d.BeforeActive, &d.BeforePersistent, &d.ActiveVersion, &d.PersistentVersion,
-		&changes, &d.Known, &d.EntryID, &d.ClosedAt, &closed, &change)
+		&changes, &d.Known, &d.EntryID, &d.ClosedAt, &closed, &change, &d.ClosedActive, &d.ClosedPersistent)
 	if err != nil {
 		return d, err
 	}
@@ -121,10 +123,11 @@ func openDrift(ctx context.Context, q querier, machine uuid.UUID) (*Drift, error
 }
 
 // driftEntry is what the book says of a drift by itself: a system entry, which nobody asked for.
-func (s *Store) driftEntry(st Stamp, m *Machine, what, active, persistent, detail string) (audit.Entry, error) {
+// active is what runs; the others are what ran and was on its disk before.
+func (s *Store) driftEntry(st Stamp, m *Machine, what, active, beforeActive, beforePersistent, detail string) (audit.Entry, error) {
 	e := audit.Entry{
 		Kind: audit.KindSystem, Verdict: audit.Allowed, Method: what, Class: "drift", MachineID: m.ID, MachineName: m.Name, Cluster: m.Cluster,
-		NodeID: m.NodeID, Digest: active, Base: m.ActiveDigest, Persistent: persistent, PolicyRevision: st.LiveRevision, Detail: detail,
+		NodeID: m.NodeID, Digest: active, Base: beforeActive, Persistent: beforePersistent, PolicyRevision: st.LiveRevision, Detail: detail,
 	}
 	return e, s.stampEntry(&e, st)
 }
@@ -139,8 +142,9 @@ const (
 	entryBaseline = "drift.baseline"
 )
 
-// close ends an open drift of a locked machine with its own entry, and moves the serial.
-func (s *Store) closeDrift(ctx context.Context, tx pgx.Tx, st Stamp, m *Machine, d *Drift, to DriftState, change ChangeID) error {
+// close ends an open drift of a locked machine with its own entry, and moves the serial; active
+// and persistent are what the machine holds.
+func (s *Store) closeDrift(ctx context.Context, tx pgx.Tx, st Stamp, m *Machine, d *Drift, to DriftState, change ChangeID, active, persistent string) error {
 	if !d.State.MayBecome(to) {
 		return &GuardError{Guard: "drifts_step", Message: fmt.Sprintf("a drift that is %s does not become %s", d.State, to)}
 	}
@@ -149,7 +153,7 @@ func (s *Store) closeDrift(ctx context.Context, tx pgx.Tx, st Stamp, m *Machine,
 		DriftReverted: "reverted by change " + change.String() + ": the machine runs what was applied before",
 		DriftReturned: "returned: the machine runs what was applied again, and no change did it",
 	}[to]
-	e, err := s.driftEntry(st, m, entryDriftClosed, d.FoundActive, d.FoundPersistent, "drift "+d.ID.String()+" "+how)
+	e, err := s.driftEntry(st, m, entryDriftClosed, active, d.FoundActive, d.FoundPersistent, "drift "+d.ID.String()+" "+how)
 	if err != nil {
 		return err
 	}
@@ -157,7 +161,7 @@ func (s *Store) closeDrift(ctx context.Context, tx pgx.Tx, st Stamp, m *Machine,
 	if _, err := audit.Append(ctx, tx, e); err != nil {
 		return sqlError("appending the entry", err)
 	}
-	tag, err := tx.Exec(ctx, sqlDriftClose, uuid.UUID(d.ID), string(to), d.FoundActive, d.FoundPersistent, st.Now, e.ID, orNull(uuid.UUID(change)))
+	tag, err := tx.Exec(ctx, sqlDriftClose, uuid.UUID(d.ID), string(to), active, persistent, st.Now, e.ID, orNull(uuid.UUID(change)))
 	if err != nil {
 		return sqlError("closing drift "+d.ID.String(), err)
 	}
@@ -178,5 +182,6 @@ func (s *Store) closeDrift(ctx context.Context, tx pgx.Tx, st Stamp, m *Machine,
 		return err
 	}
 	d.State, d.ClosedAt, d.ClosedEntryID, d.ChangeID = to, &st.Now, e.ID, change
+	d.ClosedActive, d.ClosedPersistent = active, persistent
 	return nil
 }

@@ -33,7 +33,7 @@ func TestEveryActOnWhatHasEnded(t *testing.T) {
 	}
 	attempt := newID(t)
 	says := map[ChangeState]string{
-		ChangeSpent: "as attempt " + attempt.String(), ChangeSuperseded: "and runs " + digestC, ChangeCancelled: "because",
+		ChangeSpent: "attempt " + attempt.String() + " spent it", ChangeSuperseded: "it has " + digestC, ChangeCancelled: "because",
 		ChangeRejected: "because", ChangeExpired: "because", ChangeRevoked: "because",
 	}
 	for _, state := range ChangeStates() {

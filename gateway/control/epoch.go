@@ -15,7 +15,7 @@ var sqlEpoch string
 
 // ErrDoubtful means that the database may be older than it was, or OpenBao: nothing is added to the
 // tree of its epoch until recovery was entered.
-var ErrDoubtful = errors.New("the book is not sequenced until recovery was entered")
+var ErrDoubtful = errors.New("the book is neither sequenced nor signed until recovery was entered")
 
 // ReadEpoch reads the installation and the epoch in force, over a connection of the caller's own.
 // ErrDoubtful while one of the two databases may be older than it was.

@@ -43,6 +43,32 @@ var (
 	ErrUnsafeDatabase = errors.New("the database cannot be relied on as it is set up")
 )
 
+// WordedError is a sentence for people about an error that a caller acts on: errors.Is finds
+// what it is, and the text is the sentence alone.
+type WordedError struct {
+	What error
+	Text string
+}
+
+// Worded makes one.
+func Worded(is error, format string, args ...any) error {
+	return &WordedError{is, fmt.Sprintf(format, args...)}
+}
+
+// Error is the sentence.
+func (e *WordedError) Error() string { return e.Text }
+
+// Unwrap gives what it is.
+func (e *WordedError) Unwrap() error { return e.What }
+
+// named says which thing there is none of, where that is the error.
+func named(err error, text string) error {
+	if errors.Is(err, ErrNotFound) {
+		return Worded(ErrNotFound, "%s", text)
+	}
+	return err
+}
+
 // BusyError says which attempt holds the machine or the cluster's last rollout slot.
 type BusyError struct {
 	// Holder is the attempt that holds.
@@ -152,18 +178,20 @@ func NotLive(c *Change) error {
 	e := &ChangeError{Code: "BW-CHANGE-002", Message: fmt.Sprintf("change %s is %s", c.ID, c.State), Hint: "bronzeward changes show " + c.ID.String()}
 	switch c.State {
 	case ChangeSuperseded:
-		e.Message += ": the machine has moved on"
+		e.Message += ": " + c.Reason
 		if c.OvertakenBy != "" {
-			e.Message += " and runs " + c.OvertakenBy
+			e.Message += "; it has " + c.OvertakenBy
 		}
-		e.Hint = "propose it again, against what the machine runs now"
+		if c.Kind != KindApply {
+			e.Hint = "bronzeward drift show " + c.Drift.String()
+		}
 	case ChangeSpent:
 		if c.AttemptID == uuid.Nil {
 			e.Message += ": it adopted drift " + c.Drift.String()
 			e.Hint = "bronzeward drift show " + c.Drift.String()
 			break
 		}
-		e.Message += fmt.Sprintf(": it went out as attempt %s", c.AttemptID)
+		e.Message += fmt.Sprintf(": attempt %s spent it", c.AttemptID)
 		e.Hint = "bronzeward attempts show " + c.AttemptID.String()
 	default:
 		if c.Reason != "" {

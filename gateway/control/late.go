@@ -93,16 +93,16 @@ func (s *Store) landLate(ctx context.Context, tx pgx.Tx, a *Attempt, now time.Ti
 	}
 	after := now.Sub(a.OpenedAt).Round(time.Second)
 	late.Kind, late.Digest, late.Persistent, late.Duration, late.State = audit.OutcomeLate, active, persistent, after, string(a.State)
-	late.Message = fmt.Sprintf("late landing of attempt %s, seen %s after its decision; it stays %s", a.ID, after, a.State)
+	late.Message = fmt.Sprintf("the machine holds what attempt %s sent, seen %s after its decision; it stays %s", a.ID, after, a.State)
 	late.EntryID, late.AttemptID, late.Instance = a.EntryID, a.ID, s.cfg.Instance
 	b := &pgx.Batch{}
 	b.Queue(sqlLateLandingAdd, a.ID, a.MachineID, active, persistent, now, late.ID)
-	b.Queue(sqlMachineApplied, a.MachineID, active, persistent)
+	queueApplied(b, a.MachineID, active, persistent)
 	b.Queue(sqlSerialBump, a.MachineID)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return uuid.Nil, sqlError("writing the late landing of attempt "+a.ID.String(), err)
 	}
-	if err := supersede(ctx, tx, a.MachineID, active, persistent, uuid.Nil); err != nil {
+	if err := supersede(ctx, tx, a.MachineID, active, persistent, uuid.Nil, fmt.Sprintf("it holds what attempt %s sent", a.ID)); err != nil {
 		return uuid.Nil, err
 	}
 	if _, err := audit.AppendOutcome(ctx, tx, late); err != nil {

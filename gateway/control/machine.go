@@ -57,18 +57,17 @@ func (m *Machine) Holds() (out []policy.Hold) {
 }
 
 // Staged says whether another configuration than the active one was on the machine's disk when it
-// was last observed: the next reboot would bring that. Null while it was never observed, or the
-// two digests cannot be compared.
-func (m *Machine) Staged() *bool {
-	o := m.Observed
+// was read: the next reboot would bring that. Null while it was never read, or the two digests
+// cannot be compared.
+func (o *Observed) Staged() *bool {
 	if o == nil || o.Active == "" || o.Persistent == "" || scheme(o.Active) != scheme(o.Persistent) {
 		return nil
 	}
 	return new(o.Active != o.Persistent)
 }
 
-// inService refuses what cannot be done to a machine that is retired.
-func (m *Machine) inService(doing string) error {
+// InService refuses what cannot be done to a machine that is retired.
+func (m *Machine) InService(doing string) error {
 	if m.Retired == nil {
 		return nil
 	}

@@ -79,7 +79,7 @@ func (s *Store) GetMachine(ctx context.Context, name string) (Machine, error) {
 		return m, fmt.Errorf("reading a machine: what was asked for is no name: %w", ErrNotFound)
 	}
 	if err := scanMachine(s.pool.QueryRow(ctx, sqlMachineByName, name), &m); err != nil {
-		return Machine{}, sqlError(fmt.Sprintf("reading machine %q", clip(name)), err)
+		return Machine{}, named(sqlError(fmt.Sprintf("reading machine %q", clip(name)), err), fmt.Sprintf("there is no machine %q", clip(name)))
 	}
 	return m, nil
 }
@@ -275,8 +275,8 @@ func (s *Store) UpdateMachine(ctx context.Context, name string, u MachineUpdate,
 func lockMachine(ctx context.Context, tx pgx.Tx, name string, entry *audit.Entry) (Machine, error) {
 	var m Machine
 	if err := scanMachine(tx.QueryRow(ctx, sqlMachineByNameForUpdate, name), &m); err != nil {
-		return Machine{}, sqlError(fmt.Sprintf("locking machine %q", clip(name)), err)
+		return Machine{}, named(sqlError(fmt.Sprintf("locking machine %q", clip(name)), err), fmt.Sprintf("there is no machine %q", clip(name)))
 	}
 	entry.MachineID, entry.MachineName, entry.Cluster, entry.NodeID = m.ID, m.Name, m.Cluster, m.NodeID
-	return m, m.inService("acting on")
+	return m, m.InService("acting on")
 }

@@ -105,5 +105,5 @@ func (s *Store) afterObservation(ctx context.Context, tx pgx.Tx, m *Machine, o O
 	if err := s.lateOf(ctx, tx, m, o.Active, o.Persistent); err != nil {
 		return err
 	}
-	return supersede(ctx, tx, m.ID, o.Active, o.Persistent, entry)
+	return supersede(ctx, tx, m.ID, o.Active, o.Persistent, entry, "")
 }

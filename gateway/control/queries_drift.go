@@ -22,6 +22,12 @@ var (
 	sqlDriftsCount string
 	//go:embed queries/machine_sight.sql
 	sqlMachineSight string
+	//go:embed queries/machine_sights.sql
+	sqlMachineSights string
+	//go:embed queries/machine_sight_again.sql
+	sqlMachineSightAgain string
+	//go:embed queries/machine_sight_read.sql
+	sqlMachineSightRead string
 	//go:embed queries/machine_sight_keep.sql
 	sqlMachineSightKeep string
 	//go:embed queries/attempts_landed.sql
@@ -36,6 +42,8 @@ var (
 	sqlAppliedCopyOfChange string
 	//go:embed queries/applied_copies_drop.sql
 	sqlAppliedCopiesDrop string
+	//go:embed queries/changes_not_compared.sql
+	sqlChangesNotCompared string
 	//go:embed queries/adoption_add.sql
 	sqlAdoptionAdd string
 )

@@ -32,7 +32,7 @@ type Standing struct {
 	State RecoveryState
 	// Message is what was found, one sentence; empty but for RolledBack and OlderOpenBao.
 	Message string
-	// Since is when that was found; zero otherwise.
+	// Since is when that was found, or when the recovery was entered; zero for RecoveryNone.
 	Since time.Time
 }
 

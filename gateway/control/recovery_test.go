@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,16 +110,26 @@ func TestARecoveryFromEndToEnd(t *testing.T) {
 	_, err = other.Admit(t.Context(), apply(get(t, other, "w3"), boris), allow)
 	wantGuard(t, err, "attempts_not_in_recovery")
 
+	now, err := s.RecoveryStatus(t.Context(), nil)
+	if err != nil || !now.Standing.Since.Equal(now.Entered.EnteredAt) {
+		t.Errorf("in recovery since %s, entered at %+v: %v", now.Standing.Since, now.Entered, err)
+	}
+	if !slices.ContainsFunc(now.Items, func(i RecoveryItem) bool {
+		return i.Name == "check" && !i.Open && strings.Contains(i.Text, "freezes, retirements, machines") && i.Do != ""
+	}) {
+		t.Errorf("the list does not say what else is gone: %+v", now.Items)
+	}
 	_, err = s.ReleaseMachine(t.Context(), "w1", by(admin, "machines.release"))
 	wantRecovery(t, err, "BW-RECOVERY-004")
-	wantRecovery(t, s.MayExit(t.Context(), Exiting{}), "BW-RECOVERY-005")
+	_, err = s.MayExit(t.Context(), Exiting{})
+	wantRecovery(t, err, "BW-RECOVERY-005")
 	for _, name := range []string{"w1", "w2", "w3"} {
 		lookAt(t, s, name)
 		ok(t)(s.ReleaseMachine(t.Context(), name, by(admin, "machines.release")))
 	}
 	_, err = s.ReleaseMachine(t.Context(), "w1", by(admin, "machines.release"))
 	wantErr(t, err, ErrConflict)
-	err = s.MayExit(t.Context(), Exiting{})
+	_, err = s.MayExit(t.Context(), Exiting{})
 	wantRecovery(t, err, "BW-RECOVERY-005")
 	for _, must := range []string{"1 of 1 lost revocation was", "1 attempt is unresolved"} {
 		if !strings.Contains(err.Error(), must) {
@@ -129,8 +140,10 @@ func TestARecoveryFromEndToEnd(t *testing.T) {
 	lookAt(t, s, "w2")
 	ok(t)(s.Account(t.Context(), Accounting{AttemptID: under.ID, Reason: "looked"}, by(admin, "attempts.account")))
 	deny := []policy.Person{boris}
-	wantRecovery(t, s.MayExit(t.Context(), Exiting{RevocationsSettled: true, Reason: "nobody left", Deny: deny}), "BW-RECOVERY-005")
-	wantErr(t, s.MayExit(t.Context(), Exiting{RevocationsSettled: true}), ErrInvalid)
+	_, err = s.MayExit(t.Context(), Exiting{RevocationsSettled: true, Reason: "nobody left", Deny: deny})
+	wantRecovery(t, err, "BW-RECOVERY-005")
+	_, err = s.MayExit(t.Context(), Exiting{RevocationsSettled: true})
+	wantErr(t, err, ErrInvalid)
 	revoked(t)(s.RevokeIdentity(t.Context(), boris, "again", by(admin, "identities.revoke")))
 	ok(t)(s.ExitRecovery(t.Context(), Exiting{Deny: deny}, by(admin, "recovery.exit")))
 	_, err = s.ExitRecovery(t.Context(), Exiting{}, by(admin, "recovery.exit"))

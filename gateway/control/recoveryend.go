@@ -38,7 +38,7 @@ func (s *Store) ReleaseMachine(ctx context.Context, name string, act Act) (audit
 		case at < 0:
 			return recoveryError("BW-RECOVERY-006", "bronzeward recovery status", "machine %s is not held by this recovery", m.Name)
 		case held[at].ReleasedAt != nil:
-			return fmt.Errorf("releasing machine %s: %w: it was released", m.Name, ErrConflict)
+			return Worded(ErrConflict, "machine %s is released already", m.Name)
 		case held[at].ObservedAt == nil:
 			return recoveryError("BW-RECOVERY-004", "bronzeward machines observe "+m.Name,
 				"machine %s was not observed since recovery was entered: what it runs may be of what was lost", m.Name)
@@ -62,11 +62,15 @@ type Exiting struct {
 	Deny []policy.Person
 }
 
-// MayExit says what keeps the recovery from being ended: *RecoveryError, or nil when nothing does. It
-// holds no lock: ExitRecovery asks again.
-func (s *Store) MayExit(ctx context.Context, e Exiting) error {
+// MayExit says what keeps the recovery from being ended, *RecoveryError, or of which epoch it is when
+// nothing does. It holds no lock: ExitRecovery asks again.
+func (s *Store) MayExit(ctx context.Context, e Exiting) (epoch uuid.UUID, _ error) {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	return pgx.BeginTxFunc(ctx, s.watch, opts, func(tx pgx.Tx) error { _, err := mayExit(ctx, tx, e); return err })
+	err := pgx.BeginTxFunc(ctx, s.watch, opts, func(tx pgx.Tx) (err error) {
+		epoch, err = mayExit(ctx, tx, e)
+		return err
+	})
+	return epoch, err
 }
 
 func mayExit(ctx context.Context, tx pgx.Tx, e Exiting) (uuid.UUID, error) {

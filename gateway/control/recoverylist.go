@@ -170,6 +170,12 @@ func (s *RecoveryStatus) checklist(settled bool) []RecoveryItem {
 			number(r.ChangesEnded, "change ended", "changes ended"),
 		Do: "propose and approve again what is still wanted",
 	}}
+	if r.State == RecoveryRolledBack {
+		items = append(items, RecoveryItem{
+			Name: "check", Text: "freezes, retirements, machines, their addresses and pins, rollout limits, drift that was settled and laws of the lost time are gone, and nobody knows which",
+			Do: "compare bronzeward machines list --all, clusters list and policy status with your own records, and do again what is missing",
+		})
+	}
 	add := func(name string, open bool, text, do string) {
 		if !open {
 			do = ""

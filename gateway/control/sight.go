@@ -34,7 +34,10 @@ type Seen struct {
 	ActiveVersion, PersistentVersion string
 	// Staged are the differences the next reboot brings; null when the disk holds what runs.
 	Staged []policy.ConfigChange
-	At     time.Time
+	// At is when it was last read, by the database's clock.
+	At time.Time
+	// Version, Stage and Type are as Observation has them; empty when they were not kept.
+	Version, Stage, Type string
 
 	landed int64
 }
@@ -90,17 +93,26 @@ func (s *Store) Watch(ctx context.Context, machine uuid.UUID) (Watched, error) {
 
 func lastSeen(ctx context.Context, tx pgx.Tx, machine uuid.UUID) (*Seen, error) {
 	var n Seen
-	var staged []byte
-	err := tx.QueryRow(ctx, sqlMachineSight, machine).Scan(&n.Active, &n.Persistent, &n.ActiveVersion, &n.PersistentVersion, &n.landed, &staged, &n.At)
-	switch {
+	switch err := scanSeen(tx.QueryRow(ctx, sqlMachineSight, machine), &n); {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil //nolint:nilnil // never seen is no error
 	case err != nil:
 		return nil, sqlError("reading what was last seen", err)
-	case staged != nil:
-		err = json.Unmarshal(staged, &n.Staged)
 	}
-	return &n, err
+	return &n, nil
+}
+
+// scanSeen scans the columns of machine_sight.sql, behind those of before.
+func scanSeen(row pgx.Row, n *Seen, before ...any) error {
+	var staged []byte
+	err := row.Scan(append(before, &n.Active, &n.Persistent, &n.ActiveVersion, &n.PersistentVersion, &n.landed, &staged, &n.At, &n.Version, &n.Stage, &n.Type)...)
+	if err != nil || staged == nil {
+		return err
+	}
+	if err := json.Unmarshal(staged, &n.Staged); err != nil {
+		return fmt.Errorf("reading what is staged: %w", err)
+	}
+	return nil
 }
 
 // Same is true when a sight would find all as it was, so that there is nothing to write down:
@@ -165,12 +177,11 @@ func (j *judging) judge(ctx context.Context) (SightResult, error) {
 		// Digests of two keys are never compared: that is no drift, and no sight either.
 		return "", fmt.Errorf("%w: what runs on %s was digested with another key than what was applied", ErrInvalid, j.m.Name)
 	case j.drift != nil && same:
-		j.drift.FoundActive, j.drift.FoundPersistent = o.Active, o.Persistent
-		if err := j.closeDrift(ctx, j.tx, j.st, &j.m, j.drift, DriftReturned, ChangeID{}); err != nil {
+		if err := j.closeDrift(ctx, j.tx, j.st, &j.m, j.drift, DriftReturned, ChangeID{}, o.Active, o.Persistent); err != nil {
 			return "", err
 		}
 		j.entry, j.bumped = j.drift.ClosedEntryID, true
-		if err := supersede(ctx, j.tx, j.m.ID, o.Active, o.Persistent, j.entry); err != nil {
+		if err := supersede(ctx, j.tx, j.m.ID, o.Active, o.Persistent, j.entry, "drift "+j.drift.ID.String()+" is returned"); err != nil {
 			return "", err
 		}
 		return SightReturned, j.note(ctx)
@@ -222,9 +233,14 @@ func (j *judging) lock(ctx context.Context) error {
 	return err
 }
 
-// append writes one system entry of this sight.
+// append writes one system entry of this sight, whose before is what was applied last.
 func (j *judging) append(ctx context.Context, what, detail string) error {
-	e, err := j.driftEntry(j.st, &j.m, what, j.o.Active, j.o.Persistent, detail)
+	return j.appendFrom(ctx, j.m.ActiveDigest, j.m.PersistentDigest, what, detail)
+}
+
+// appendFrom is append with another before.
+func (j *judging) appendFrom(ctx context.Context, active, persistent, what, detail string) error {
+	e, err := j.driftEntry(j.st, &j.m, what, j.o.Active, active, persistent, detail)
 	if err != nil {
 		return err
 	}
@@ -248,7 +264,8 @@ func (j *judging) note(ctx context.Context) error {
 		staged = &text
 	}
 	b := &pgx.Batch{}
-	b.Queue(sqlMachineSightKeep, j.m.ID, j.o.Active, j.o.Persistent, j.o.ActiveVersion, j.o.PersistentVersion, j.landed, staged, j.st.Now)
+	b.Queue(sqlMachineSightKeep, j.m.ID, j.o.Active, j.o.Persistent, j.o.ActiveVersion, j.o.PersistentVersion, j.landed, staged, j.st.Now,
+		j.o.Version, j.o.Stage, j.o.Type)
 	if !j.bumped {
 		b.Queue(sqlSerialBump, j.m.ID)
 	}

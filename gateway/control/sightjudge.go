@@ -31,12 +31,18 @@ func (j *judging) baseline(ctx context.Context) error {
 // takeAsApplied keeps the digests as the machine's last applied ones, and moves its serial.
 func takeAsApplied(ctx context.Context, tx pgx.Tx, machine uuid.UUID, active, persistent string) error {
 	b := &pgx.Batch{}
-	b.Queue(sqlMachineApplied, machine, active, persistent)
+	queueApplied(b, machine, active, persistent)
 	b.Queue(sqlSerialBump, machine)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return sqlError("keeping the digests last applied", err)
 	}
 	return nil
+}
+
+// queueApplied queues what a machine holds as what was applied last, and as what was last read of it.
+func queueApplied(b *pgx.Batch, machine uuid.UUID, active, persistent string) {
+	b.Queue(sqlMachineApplied, machine, active, persistent)
+	b.Queue(sqlMachineSightRead, machine, active, persistent)
 }
 
 // step notes a sight that shows what was applied. A version that went further than what has
@@ -143,7 +149,7 @@ func (j *judging) open(ctx context.Context) error {
 	if err := j.observed(ctx); err != nil {
 		return err
 	}
-	if err := supersede(ctx, j.tx, j.m.ID, j.o.Active, j.o.Persistent, j.entry); err != nil {
+	if err := supersede(ctx, j.tx, j.m.ID, j.o.Active, j.o.Persistent, j.entry, "drift "+id.String()); err != nil {
 		return err
 	}
 	return j.note(ctx)
@@ -158,7 +164,7 @@ func (j *judging) follow(ctx context.Context) (SightResult, error) {
 		}
 		return SightNoted, j.note(ctx)
 	}
-	if err := j.append(ctx, entryDriftMoved, "drift "+d.ID.String()+": it runs "+o.Active+" by now, on its disk is "+o.Persistent); err != nil {
+	if err := j.appendFrom(ctx, d.FoundActive, d.FoundPersistent, entryDriftMoved, "drift "+d.ID.String()+": it runs "+o.Active+" by now, on its disk is "+o.Persistent); err != nil {
 		return "", err
 	}
 	changes, err := changesJSON(o.Changes)
@@ -171,7 +177,7 @@ func (j *judging) follow(ctx context.Context) (SightResult, error) {
 	if err := j.observed(ctx); err != nil {
 		return "", err
 	}
-	if err := supersede(ctx, j.tx, j.m.ID, o.Active, o.Persistent, j.entry); err != nil {
+	if err := supersede(ctx, j.tx, j.m.ID, o.Active, o.Persistent, j.entry, "drift "+d.ID.String()); err != nil {
 		return "", err
 	}
 	return SightMoved, j.note(ctx)

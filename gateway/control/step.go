@@ -114,15 +114,24 @@ func lockChanges(ctx context.Context, tx pgx.Tx, ids []ChangeID) ([]Change, erro
 	return list, nil
 }
 
+// What a machine does that a change was not proposed against.
+const (
+	runsAnother  = "the machine runs another configuration than it was made for"
+	holdsAnother = "the machine has another configuration on its disk than it was made for"
+)
+
 // supersede ends the live changes of a locked machine that were proposed against something
-// else than it runs now.
-func supersede(ctx context.Context, tx pgx.Tx, machine uuid.UUID, active, persistent string, entry uuid.UUID) error {
+// else than it runs now. by says what brought that, where it is known.
+func supersede(ctx context.Context, tx pgx.Tx, machine uuid.UUID, active, persistent string, entry uuid.UUID, by string) error {
+	if by != "" {
+		by = " (" + by + ")"
+	}
 	return endLive(ctx, tx, machine, entry, func(c *Change) (reason, base string) {
 		switch {
 		case differs(c.Base, active):
-			return "the machine runs another configuration", active
+			return runsAnother + by, active
 		case differs(c.Persistent, persistent):
-			return "the machine has another configuration on its disk", persistent
+			return holdsAnother + by, persistent
 		}
 		return "", ""
 	})

@@ -50,8 +50,12 @@ func TestABaseThatMovesSupersedes(t *testing.T) {
 				wantState(t, s, c.ID, ChangeWaiting)
 				return
 			}
-			if got := wantState(t, s, c.ID, ChangeSuperseded); got.OvertakenBy != row.by {
-				t.Errorf("overtaken by %q, want %q", got.OvertakenBy, row.by)
+			why := runsAnother
+			if row.by == disk {
+				why = holdsAnother
+			}
+			if got := wantState(t, s, c.ID, ChangeSuperseded); got.OvertakenBy != row.by || got.Reason != why {
+				t.Errorf("overtaken by %q because %q, want %q", got.OvertakenBy, got.Reason, row.by)
 			}
 			n := w.count(t, `select count(*) from control.observations o, control.change_states s, control.change_steps t
 				where o.machine_id = $1 and s.change_id = $2 and t.change_id = $2 and t.state = 'superseded'
@@ -132,8 +136,12 @@ func TestACompletedAttemptSupersedesTheOthers(t *testing.T) {
 	if err := s.CloseAttempt(t.Context(), Closing{AttemptID: a.ID, Owner: a.Owner, To: StateCompleted, ReadActive: digestA, ReadPersistent: digestA}); err != nil {
 		t.Fatal(err)
 	}
-	if got := wantState(t, s, other.ID, ChangeSuperseded); got.OvertakenBy != digestA {
-		t.Errorf("overtaken by %q", got.OvertakenBy)
+	got := wantState(t, s, other.ID, ChangeSuperseded)
+	if got.OvertakenBy != digestA || got.Reason != runsAnother+" (attempt "+a.ID.String()+" is completed)" {
+		t.Errorf("overtaken by %q because %q", got.OvertakenBy, got.Reason)
+	}
+	if err := NotLive(&got); err.Error() != "change "+other.ID.String()+" is superseded: "+got.Reason+"; it has "+digestA {
+		t.Errorf("it is told as %q", err)
 	}
 	wantState(t, s, onTop.ID, ChangeWaiting)
 	wantState(t, s, oldKey.ID, ChangeWaiting)
@@ -144,7 +152,7 @@ func TestACompletedAttemptSupersedesTheOthers(t *testing.T) {
 // something may still land, or with no serial noted, it ends nothing (I7).
 func TestADecisionSupersedesWhatItFindsOvertaken(t *testing.T) {
 	w := newWorld(t)
-	s := w.house(t, 4)
+	s := w.house(t, 5)
 	ok(t)(s.SetRolloutLimit(t.Context(), "lab", 100, by(admin, "clusters.limit")))
 	for i, row := range []struct {
 		name    string
@@ -154,13 +162,17 @@ func TestADecisionSupersedesWhatItFindsOvertaken(t *testing.T) {
 		ends    bool
 	}{
 		{"refused", false, true, audit.Denied, true},
+		{"only on the disk", false, true, audit.Denied, true},
 		{"allowed", false, true, audit.Allowed, true},
 		{"while an attempt is open", true, true, audit.Denied, false},
 		{"without a serial", false, false, audit.Denied, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			name := fmt.Sprintf("w%d", i+1)
-			c := approved(t, s, name)
+			c, why := approved(t, s, name), runsAnother
+			if row.name == "only on the disk" {
+				why = holdsAnother
+			}
 			if row.held {
 				open(t, s, name, boris)
 			}
@@ -171,6 +183,9 @@ func TestADecisionSupersedesWhatItFindsOvertaken(t *testing.T) {
 			adm, err := s.Admit(t.Context(), r, func(l Locked) Judgement {
 				j := allowOnly(l)
 				j.Entry.Verdict, j.Supersede, j.Overtaken = row.verdict, []ChangeID{c.ID}, digestC
+				if why == holdsAnother {
+					j.OnDisk = j.Supersede
+				}
 				return j
 			})
 			if err != nil {
@@ -182,7 +197,7 @@ func TestADecisionSupersedesWhatItFindsOvertaken(t *testing.T) {
 			}
 			wantState(t, s, c.ID, ChangeSuperseded)
 			steps, err := s.ChangeSteps(t.Context(), c.ID)
-			if last := steps[len(steps)-1]; err != nil || last.OvertakenBy != digestC || last.EntryID != adm.Receipt.ID {
+			if last := steps[len(steps)-1]; err != nil || last.OvertakenBy != digestC || last.Reason != why || last.EntryID != adm.Receipt.ID {
 				t.Errorf("the last step is %+v, %v", last, err)
 			}
 		})

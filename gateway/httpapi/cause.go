@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -92,7 +93,11 @@ func plainProblem(err error) *problem {
 		return &problem{status: http.StatusNotFound, code: "BW-HTTP-404", detail: err.Error()}
 	case errors.Is(err, control.ErrRetired):
 		return conflict("BW-HOLDS-009", err.Error(), "bronzeward machines list --all")
-	case errors.Is(err, control.ErrConflict), errors.Is(err, control.ErrTooEarly), errors.Is(err, control.ErrNoObservation),
+	case errors.Is(err, control.ErrTooEarly):
+		p := conflict("BW-HTTP-409", err.Error(), "")
+		p.header = retryAfter(tooEarlyWait)
+		return p
+	case errors.Is(err, control.ErrConflict), errors.Is(err, control.ErrNoObservation),
 		errors.Is(err, control.ErrFrozen), errors.Is(err, control.ErrNotFrozen),
 		errors.Is(err, control.ErrContradicted), errors.Is(err, control.ErrNotOwner), errors.Is(err, control.ErrMoved):
 		return conflict("BW-HTTP-409", err.Error(), "")
@@ -108,10 +113,14 @@ func plainProblem(err error) *problem {
 	}
 }
 
+// tooEarlyWait is after how many seconds a judgement that came before the settle floor is worth
+// another try: that of the shortest floor.
+const tooEarlyWait = int(control.MinSettleFloor / time.Second)
+
 // deniedProblem gives the first reason, and the others beside it.
 func deniedProblem(denied denial) *problem {
 	d, entry := denied.Denial()
-	reasons := d.Denials()
+	reasons := d.Told()
 	if len(reasons) == 0 {
 		reasons = policy.Deny("BW-POLICY-001", "no rule allows this", "").Reasons
 	}

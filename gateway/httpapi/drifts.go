@@ -144,8 +144,16 @@ func viewDrift(d *control.Drift) api.Drift {
 			Before: api.Digests{Active: d.BeforeActive, Persistent: d.BeforePersistent}, Found: api.Digests{Active: d.ActiveVersion, Persistent: d.PersistentVersion},
 		},
 		Changes: viewConfigChanges(d.Changes), Compared: d.Known, Staged: d.Staged(), DecisionID: d.EntryID.String(),
-		ClosedAt: utc(d.ClosedAt), ClosedDecisionID: idIfAny(d.ClosedEntryID), ChangeID: d.ChangeID.String(),
+		ClosedWith: closedWith(d), ClosedAt: utc(d.ClosedAt), ClosedDecisionID: idIfAny(d.ClosedEntryID), ChangeID: d.ChangeID.String(),
 	}
+}
+
+// closedWith is what the machine held when a drift was closed; null while it is open.
+func closedWith(d *control.Drift) *api.Digests {
+	if d.State == control.DriftOpen {
+		return nil
+	}
+	return &api.Digests{Active: d.ClosedActive, Persistent: d.ClosedPersistent}
 }
 
 // viewStaged is what the next reboot brings; null when that is what runs.

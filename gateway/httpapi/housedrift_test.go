@@ -50,6 +50,11 @@ func (h *house) OpenDrifts(context.Context) ([]control.Drift, error) {
 	return []control.Drift{h.oneDrift()}, nil
 }
 
+func (h *house) LastSeen(context.Context) (map[uuid.UUID]control.Seen, error) {
+	d := h.oneDrift()
+	return map[uuid.UUID]control.Seen{d.MachineID: {Active: d.FoundActive, Persistent: d.FoundPersistent, At: begin, Staged: d.Changes}}, nil
+}
+
 func (h *house) Watch(_ context.Context, id uuid.UUID) (control.Watched, error) {
 	d := h.oneDrift()
 	return control.Watched{Drift: &d, Seen: &control.Seen{Active: d.FoundActive, Persistent: d.FoundPersistent, At: begin, Staged: d.Changes}}, nil

@@ -80,20 +80,28 @@ func (d *door) listMachines(c *call) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	seen, err := d.Drifts.LastSeen(c.ctx)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(all, func(a, b control.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	all = slices.DeleteFunc(all, func(m control.Machine) bool {
 		return m.Name <= after || cluster != "" && m.Cluster != cluster || m.Retired != nil && !retired
 	})
 	page, next := pageOf(all, limit, func(m *control.Machine) string { return cursorOf(listOfMachines, m.Name) })
 	body := api.MachineList{Items: make([]api.Machine, 0, len(page)), Next: next}
+	house := d.houseHolds()
 	for i := range page {
-		v := viewMachine(&page[i], held)
-		for j := range drifts {
-			if drifts[j].MachineID == page[i].ID {
-				v.Holds = append(v.Holds, viewHold(drifts[j].Hold()))
-			}
+		m := &page[i]
+		var last *control.Seen
+		if one, ok := seen[m.ID]; ok {
+			last = &one
 		}
-		body.Items = append(body.Items, v)
+		var drift *control.Drift
+		if at := slices.IndexFunc(drifts, func(one control.Drift) bool { return one.MachineID == m.ID }); at >= 0 {
+			drift = &drifts[at]
+		}
+		body.Items = append(body.Items, viewMachine(m, last, held, drift, house))
 	}
 	return api.ListMachines200JSONResponse{Body: body}.VisitListMachinesResponse, nil
 }
@@ -126,11 +134,10 @@ func (d *door) wholeMachine(ctx context.Context, text string) (api.Machine, erro
 	if err != nil {
 		return api.Machine{}, err
 	}
-	v := viewMachine(m, held)
-	if watched.Drift != nil {
-		v.Holds = append(v.Holds, viewHold(watched.Drift.Hold()))
+	v := viewMachine(m, watched.Seen, held, watched.Drift, d.houseHolds())
+	if v.Staged != nil && *v.Staged {
+		v.NextReboot = viewStaged(watched.Seen)
 	}
-	v.NextReboot = viewStaged(watched.Seen)
 	return v, nil
 }
 

@@ -72,7 +72,7 @@ func TestEveryRouteIsAnActOfTheShippedLaw(t *testing.T) {
 		"POST /digest-keys":                {"digest-keys.add", "digest-keys.add"},
 		"GET /whoami":                      {"decisions.own"},
 		"GET /notices":                     {"notices.read"},
-		"GET /recovery":                    {"decisions.read"},
+		"GET /recovery":                    {"machines.read"},
 		"POST /recovery":                   {"recovery.enter", "recovery.enter"},
 		"POST /recovery/endings":           {"recovery.exit", "recovery.exit"},
 		"POST /machines/{id}/releases":     {"machines.release", "machines.release"},

@@ -8,7 +8,7 @@ import (
 )
 
 func (d *door) getRecovery(c *call) (answer, error) {
-	if err := c.onlyReads(actDecisionsRead); err != nil {
+	if err := c.onlyReads(actMachinesRead); err != nil {
 		return nil, err
 	}
 	status, err := d.Recoveries.RecoveryStatus(c.ctx)
@@ -42,7 +42,7 @@ func (d *door) enterRecovery(c *call) (answer, error) {
 	}
 	done, err := d.Recoveries.EnterRecovery(c.ctx, c.by, body.Reason, once)
 	if err != nil {
-		return c.repeated(err, actDecisionsRead, func(uuid.UUID) (answer, error) { return d.recoveryNow(c, "recovery was entered") })
+		return c.repeated(err, actMachinesRead, func(uuid.UUID) (answer, error) { return d.recoveryNow(c, "recovery was entered") })
 	}
 	c.entry.fallback(done.EntryID)
 	return d.recoveryNow(c, "recovery was entered")
@@ -62,7 +62,7 @@ func (d *door) releaseMachine(c *call) (answer, error) {
 	}
 	receipt, err := d.Recoveries.ReleaseMachine(c.ctx, c.by, name, once)
 	if err != nil {
-		return c.repeated(err, actDecisionsRead, func(uuid.UUID) (answer, error) { return d.recoveryNow(c, "machine "+name+" was released") })
+		return c.repeated(err, actMachinesRead, func(uuid.UUID) (answer, error) { return d.recoveryNow(c, "machine "+name+" was released") })
 	}
 	c.entry.fallback(receipt.ID)
 	return d.recoveryNow(c, "machine "+name+" was released")
@@ -86,7 +86,7 @@ func (d *door) exitRecovery(c *call) (answer, error) {
 	}
 	receipt, err := d.Recoveries.ExitRecovery(c.ctx, c.by, settled, reason, once)
 	if err != nil {
-		return c.repeated(err, actDecisionsRead, func(uuid.UUID) (answer, error) { return d.recoveryNow(c, "recovery was ended") })
+		return c.repeated(err, actMachinesRead, func(uuid.UUID) (answer, error) { return d.recoveryNow(c, "recovery was ended") })
 	}
 	c.entry.fallback(receipt.ID)
 	return d.recoveryNow(c, "recovery was ended")
@@ -102,7 +102,11 @@ func viewRecovery(s *control.RecoveryStatus) api.RecoveryStatus {
 	}
 	for _, m := range s.Machines {
 		if m.ReleasedAt == nil {
-			out.HeldMachines = append(out.HeldMachines, api.HeldMachine{Name: m.Name, Cluster: m.Cluster, ObservedAt: utc(m.ObservedAt), Matches: m.Matches})
+			v := api.HeldMachine{Name: m.Name, Cluster: m.Cluster, ObservedAt: utc(m.ObservedAt)}
+			if m.ObservedAt != nil { // nobody knows what nobody has looked at
+				v.Matches = &m.Matches
+			}
+			out.HeldMachines = append(out.HeldMachines, v)
 		}
 	}
 	if r := s.Entered; r != nil {

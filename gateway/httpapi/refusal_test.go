@@ -198,6 +198,9 @@ func TestEachErrorOfAnActHasItsStatusAndIsWrittenDown(t *testing.T) {
 			if diff := cmp.Diff(entries, slices.Clip(w.entries)); diff != "" {
 				t.Errorf("entries: %s", diff)
 			}
+			if got, early := rec.Header().Get("Retry-After"), errors.Is(row.err, control.ErrTooEarly); row.status == 409 && (got == "30") != early {
+				t.Errorf("it is said to be worth another try after %q seconds", got)
+			}
 			if body := rec.Body.String(); !strings.Contains(body, row.holds) || strings.Contains(body, "secret cause") || strings.Contains(body, "not shown") {
 				t.Errorf("body %s", body)
 			}

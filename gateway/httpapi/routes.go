@@ -83,7 +83,7 @@ func (d *door) routes() []route {
 		{http.MethodGet, "/attempts", actAttemptsRead, 0, d.listAttempts},
 		{http.MethodGet, "/attempts/{id}", actAttemptsRead, 0, d.getAttempt},
 		{http.MethodPost, "/attempts/{id}/accountings", "attempts.account", smallBody, d.accountAttempt},
-		{http.MethodGet, "/recovery", actDecisionsRead, 0, d.getRecovery},
+		{http.MethodGet, "/recovery", actMachinesRead, 0, d.getRecovery},
 		{http.MethodPost, "/recovery", "recovery.enter", smallBody, d.enterRecovery},
 		{http.MethodPost, "/recovery/endings", "recovery.exit", smallBody, d.exitRecovery},
 		{http.MethodPost, "/machines/{id}/releases", "machines.release", smallBody, d.releaseMachine},

@@ -87,7 +87,7 @@ var every = []struct {
 	{"freeze a machine", "POST", "/machines/worker-1/freezes", `{"reason":"stop"}`, 201, "act freeze worker-1"},
 	{"unfreeze a machine", "POST", "/machines/" + numbered(1).String() + "/unfreezings", `{"reason":"go"}`, 201, "act unfreeze worker-1"},
 	{"retire a machine", "POST", "/machines/worker-1/retirements", `{"reason":"gone"}`, 201, "act retire worker-1"},
-	{"recovery", "GET", "/recovery", nil, 200, "read decisions.read "},
+	{"recovery", "GET", "/recovery", nil, 200, "read machines.read "},
 	{"enter recovery", "POST", "/recovery", `{"reason":"restored"}`, 200, "act enter recovery"},
 	{"release a machine", "POST", "/machines/worker-1/releases", `{}`, 200, "act release worker-1"},
 	{"end recovery", "POST", "/recovery/endings", `{"revocations_settled":true,"reason":"gone"}`, 200, "act exit recovery"},

@@ -54,6 +54,8 @@ type Book interface {
 type Authority interface {
 	Revoked(issuer, subject string) bool
 	Epoch() uuid.UUID
+	// Standing is whether the house is in recovery.
+	Standing() control.Standing
 	// Now is the database's clock, by a sampled offset.
 	Now() time.Time
 }
@@ -167,6 +169,8 @@ type DriftStore interface {
 	ListDrifts(ctx context.Context, f control.DriftFilter) ([]control.Drift, error)
 	OpenDrifts(ctx context.Context) ([]control.Drift, error)
 	Watch(ctx context.Context, machine uuid.UUID) (control.Watched, error)
+	// LastSeen gives what was last seen of each machine.
+	LastSeen(ctx context.Context) (map[uuid.UUID]control.Seen, error)
 }
 
 // HistoryStore reads what happened to a machine.

@@ -27,7 +27,7 @@ func viewChange(c *control.Change, review *control.Review, epoch uuid.UUID) api.
 		// Nobody has said yet who applies it: for a spender who approved it, one less counts.
 		ApprovalsCounting: len(c.Counting(c.Asked, policy.Person{}, epoch)),
 		Approvals:         make([]api.Approval, 0, len(c.Approvals)),
-		ChangesCount:      c.Diffs,
+		ChangesCount:      countIfKnown(c),
 		DriftID:           c.Drift.String(), Why: c.Why,
 	}
 	for i := range c.Approvals {
@@ -41,6 +41,14 @@ func viewChange(c *control.Change, review *control.Review, epoch uuid.UUID) api.
 		v.Warnings, v.Discards = &warnings, &discards
 	}
 	return v
+}
+
+// countIfKnown is how many values a change changes; null where nobody can say.
+func countIfKnown(c *control.Change) *int {
+	if c.NotCompared {
+		return nil
+	}
+	return &c.Diffs
 }
 
 // viewApproval is an approval as clients read it; asked are the groups its change needs.
@@ -74,7 +82,7 @@ func viewConfigChanges(changes []policy.ConfigChange) []api.ConfigChange {
 func viewDiff(c *control.Change, review *control.Review) api.ChangeDiff {
 	return api.ChangeDiff{
 		ID: c.ID.String(), Digest: c.Digest, Base: api.Digests{Active: c.Base, Persistent: c.Persistent},
-		Changes: viewConfigChanges(review.Changes), Discards: viewConfigChanges(review.Discards),
+		Changes: viewConfigChanges(review.Changes), Compared: review.Compared(), Discards: viewConfigChanges(review.Discards),
 	}
 }
 

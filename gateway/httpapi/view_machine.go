@@ -8,12 +8,14 @@ import (
 	"bronzeward/policy"
 )
 
-// viewMachine is a machine as clients read it; held are the attempts that hold it.
-func viewMachine(m *control.Machine, held []control.Attempt) api.Machine {
+// viewMachine is a machine as clients read it; seen is what was last seen of it, held are the
+// attempts that hold it, drift is the one that is open on it, and house how the house stands.
+func viewMachine(m *control.Machine, seen *control.Seen, held []control.Attempt, drift *control.Drift, house []policy.Hold) api.Machine {
+	latest := m.Latest(seen)
 	v := api.Machine{
 		ID: m.ID.String(), Name: m.Name, Cluster: m.Cluster, Role: api.MachineRole(m.Role), Port: int(m.Port),
 		Addresses: make([]string, 0, len(m.Addresses)), Labels: api.Labels{}, Pinned: m.Pinned(), PinnedAt: utc(m.PinnedAt), Identity: viewIdentity(m.Identity),
-		Serial: m.Serial, Holds: []api.Hold{}, Retired: viewRetirement(m.Retired), Staged: m.Staged(),
+		Serial: m.Serial, Holds: []api.Hold{}, Retired: viewRetirement(m.Retired), Staged: latest.Staged(),
 	}
 	for _, h := range m.Holds() {
 		v.Holds = append(v.Holds, viewHold(h))
@@ -24,7 +26,7 @@ func viewMachine(m *control.Machine, held []control.Attempt) api.Machine {
 	for key, value := range m.Labels {
 		v.Labels[key] = value
 	}
-	if o := m.Observed; o != nil {
+	if o := latest; o != nil {
 		v.Observed = &api.Observed{
 			At: o.RecordedAt.UTC(), Version: o.Version, Stage: o.Stage, Type: o.Type, Active: o.Active, Persistent: o.Persistent,
 		}
@@ -37,7 +39,27 @@ func viewMachine(m *control.Machine, held []control.Attempt) api.Machine {
 			v.Holds = append(v.Holds, viewHold(held[i].Hold("machine")))
 		}
 	}
+	if drift != nil {
+		v.Holds = append(v.Holds, viewHold(drift.Hold()))
+	}
+	if m.Retired == nil {
+		for _, h := range house {
+			v.Holds = append(v.Holds, viewHold(h))
+		}
+	}
 	return v
+}
+
+// houseHolds are what closes every machine: that the house may be older than it was, or is in
+// recovery.
+func (d *door) houseHolds() []policy.Hold {
+	s := d.Authority.Standing()
+	if !s.Stops() {
+		return nil
+	}
+	h := s.Hold(d.Authority.Epoch())
+	h.Reason = s.Message
+	return []policy.Hold{h}
 }
 
 func viewHold(h policy.Hold) api.Hold {
@@ -62,7 +84,7 @@ func viewAttempt(a *control.Attempt) api.Attempt {
 		Base: api.Digests{Active: a.Base, Persistent: a.Persistent}, OpenedAt: a.OpenedAt.UTC(), ClosedAt: utc(a.ClosedAt),
 		SendBy: a.SendBy.UTC(), TransportDeadline: a.TransportDeadline.UTC(), Instance: a.Owner.Instance, ClosedBy: a.ClosedBy,
 		SettleAfter: a.SettleAfter.UTC(), Reason: a.Reason, Read: api.Digests{Active: a.ReadActive, Persistent: a.ReadPersistent}, Landed: a.Landed, LateAt: utc(a.LateAt),
-		CredentialVersion: versionOrNull(a.CredentialVersion),
+		CredentialVersion: versionOrNull(a.CredentialVersion), Retired: a.Retired,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,8 @@ type ProblemError struct {
 	api.Problem
 	// shown says which credential a caller showed who was refused for it.
 	shown string
+	// later is true when the gateway said that the same may pass later.
+	later bool
 }
 
 // problemOf is the refusal an answer carries. Whatever does not speak as Bronzeward does is
@@ -65,7 +68,7 @@ func problemOf(resp *http.Response) error {
 	var p ProblemError
 	body, _ := io.ReadAll(resp.Body) // it is in memory
 	if json.Unmarshal(body, &p.Problem) == nil && p.Code != "" {
-		p.Status = resp.StatusCode
+		p.Status, p.later = resp.StatusCode, resp.Header.Get("Retry-After") != ""
 		if resp.StatusCode == http.StatusUnauthorized {
 			p.shown, _ = resp.Request.Context().Value(shownKey{}).(string)
 		}
@@ -112,8 +115,20 @@ func hintLine(hint string) string {
 	return hint
 }
 
+// passing are the codes of what ends some time: what holds a machine or its cluster for a while,
+// and the very same request under way.
+var passing = []string{
+	"BW-HOLDS-001", "BW-HOLDS-002", "BW-HOLDS-003", "BW-HOLDS-004", "BW-HOLDS-005", "BW-HOLDS-007", "BW-ATTEMPT-001", "BW-INVARIANT-011",
+}
+
 // Exit is the exit code of a refusal.
 func (p *ProblemError) Exit() int {
+	if slices.Contains(passing, p.Code) { // whichever door says it, and with whatever status
+		return cli.ExitNotYet
+	}
+	if p.Code == "BW-HOLDS-009" { // a retired machine is held for good
+		return cli.ExitFailed
+	}
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return cli.ExitUsage
@@ -124,10 +139,10 @@ func (p *ProblemError) Exit() int {
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return cli.ExitUnavailable
 	case http.StatusConflict:
-		switch p.Code {
-		case "BW-HOLDS-001", "BW-ATTEMPT-001":
+		switch {
+		case p.later:
 			return cli.ExitNotYet
-		case "BW-CHANGE-003": // the digest that was looked at is not what there is
+		case p.Code == "BW-CHANGE-003": // the digest that was looked at is not what there is
 			return cli.ExitChanged
 		}
 	}

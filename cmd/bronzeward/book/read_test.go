@@ -30,7 +30,7 @@ func TestADecisionIsToldWhole(t *testing.T) {
 		audit.Outcome{Kind: audit.OutcomeUnanswered, Code: "Unavailable", Message: "reset"},
 		audit.Outcome{Kind: audit.OutcomeReadBack, Digest: "sha256:k0:new", Persistent: "sha256:k0:disk"},
 		audit.Outcome{Kind: audit.OutcomeState, State: "unresolved", Message: "no answer came"},
-		audit.Outcome{Kind: audit.OutcomeAccounted, Caller: olga(), Message: "it lost power"},
+		audit.Outcome{Kind: audit.OutcomeAccounted, Code: audit.JudgedNotLanded, Caller: olga(), Message: "it lost power"},
 		audit.Outcome{Kind: audit.OutcomeLate, Digest: "sha256:k0:new"})
 	before := w.run(t, "show", sent.String())
 	if before.err != nil || !strings.Contains(before.out, "not in the tree yet") {
@@ -59,6 +59,29 @@ func TestADecisionIsToldWhole(t *testing.T) {
 	}
 	if all.Decision.ID != sent.String() || all.Record.Facts["version"] != 1.0 || len(all.Outcomes) != 5 || all.Outcomes[0].Message != "reset" {
 		t.Errorf("%+v", all)
+	}
+}
+
+// What the gateway noticed itself was asked for by nobody and has no outcome: that is said, and not
+// that it still runs.
+func TestWhatTheGatewayNoticedIsToldAsThat(t *testing.T) {
+	w := newWorld(t)
+	e := audit.Entry{
+		Kind: audit.KindSystem, Verdict: audit.Allowed, Method: "drift.opened", Class: "drift", MachineName: "worker-1", Cluster: "lab", NodeID: "n1",
+		Digest: "sha256:k0:found", Base: "sha256:k0:old", Persistent: "sha256:k0:disk", PolicyRevision: "a7b7", AuthorityVersion: 7, Instance: "g1", Count: 1,
+		Detail: "drift drf_1: it runs sha256:k0:found",
+	}
+	id := w.write(t, e)
+	got := w.run(t, "show", id.String())
+	has(t, got.out, "NOTED", "nobody: the gateway noticed it itself", "runs ", "active before", "on disk before", "no outcome of its own", "no law was asked")
+	for _, never := range []string{"ALLOWED", "it still runs", "nobody was proven", "what the law said"} {
+		if strings.Contains(got.out, never) {
+			t.Errorf("%q stands in\n%s", never, got.out)
+		}
+	}
+	// A call without an outcome may still run.
+	if got := w.run(t, "show", w.write(t, call("Version")).String()); !strings.Contains(got.out, "it still runs") {
+		t.Errorf("%v\n%s", got.err, got.out)
 	}
 }
 

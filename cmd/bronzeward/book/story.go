@@ -24,7 +24,7 @@ func tell(w io.Writer, d *whole, e *audit.Entry) {
 
 // tellDecision is the story without the place.
 func tellDecision(w io.Writer, d *whole, e *audit.Entry) {
-	fmt.Fprintf(w, "%s  %s  %s\n\n", strings.ToUpper(verdictWord(e)), cli.Stamp(&d.Decision.Time), d.Decision.ID)
+	fmt.Fprintf(w, "%s  %s  %s\n\n", headWord(e), cli.Stamp(&d.Decision.Time), d.Decision.ID)
 	var f policy.Facts
 	if len(e.Facts) > 0 && json.Unmarshal(e.Facts, &f) != nil {
 		f = policy.Facts{}
@@ -35,14 +35,18 @@ func tellDecision(w io.Writer, d *whole, e *audit.Entry) {
 			fmt.Fprintf(t, "%s\t%s\n", label, cli.OneLine(value))
 		}
 	}
-	line("who", who(e.Caller))
+	line("who", whoOf(e))
 	line("groups", strings.Join(e.Caller.Groups, ", "))
 	line("proven by", proof(e.Caller))
 	line("from", e.ClientAddress)
 	line("machine", machineText(e))
 	line("asked for", asked(e, d.Decision.Resource))
 	line("detail", e.Detail)
-	line("configuration", e.Digest)
+	if noticed(e) {
+		line("runs", e.Digest)
+	} else {
+		line("configuration", e.Digest)
+	}
 	line("active before", e.Base)
 	if e.Persistent != e.Base {
 		line("on disk before", e.Persistent)
@@ -59,6 +63,19 @@ func tellDecision(w io.Writer, d *whole, e *audit.Entry) {
 	tellOutcomes(w, e, d.Outcomes)
 }
 
+// noticed is true for what the gateway wrote down by itself: nobody asked, and nothing was decided.
+func noticed(e *audit.Entry) bool {
+	return e.Kind == audit.KindSystem && e.Verdict == audit.Allowed && e.Caller.Subject == ""
+}
+
+// headWord is what an entry is, in a word.
+func headWord(e *audit.Entry) string {
+	if noticed(e) {
+		return "NOTED"
+	}
+	return strings.ToUpper(verdictWord(e))
+}
+
 func verdictWord(e *audit.Entry) string {
 	switch e.Verdict {
 	case audit.Allowed:
@@ -69,6 +86,14 @@ func verdictWord(e *audit.Entry) string {
 		return "refused"
 	}
 	return string(e.Verdict)
+}
+
+// whoOf is who asked, or that nobody did.
+func whoOf(e *audit.Entry) string {
+	if noticed(e) {
+		return "nobody: the gateway noticed it itself"
+	}
+	return who(e.Caller)
 }
 
 func who(c audit.Caller) string {
@@ -164,6 +189,9 @@ func tellLaw(w io.Writer, e *audit.Entry) {
 	switch {
 	case e.PolicyRevision == "" && len(e.Reasons) == 0 && len(e.Codes) == 0:
 		return
+	case noticed(e) && len(e.Reasons) == 0 && len(e.Codes) == 0:
+		fmt.Fprintf(w, "\nno law was asked; revision %s was live, at authority version %d\n", e.PolicyRevision, e.AuthorityVersion)
+		return
 	case e.PolicyRevision == "":
 		fmt.Fprintln(w, "\nwhy, with no law asked")
 	default:
@@ -217,6 +245,8 @@ func tellOutcomes(w io.Writer, e *audit.Entry, list []outcome) {
 	case len(list) > 0:
 	case e.Verdict != audit.Allowed:
 		fmt.Fprintln(w, "  nothing: it was refused, and nothing was sent to a machine")
+	case e.Kind == audit.KindSystem:
+		fmt.Fprintln(w, "  no outcome of its own: what the gateway notices is written down in the transaction that says it")
 	case e.Kind != audit.KindRPC && e.Class == "act":
 		fmt.Fprintln(w, "  no outcome of its own: an act is written down in the transaction that does it")
 	default:
@@ -247,11 +277,25 @@ func sentence(o outcome) string {
 		if o.Subject != "" {
 			by = " by " + cli.ASCII(o.Subject)
 		}
-		return words("accounted for"+by, o.Message)
+		return words("accounted for"+by+judgedAs(o), o.Message)
 	case audit.OutcomeLate:
-		return words("it landed late: the machine holds "+o.Digest, o.Message)
+		return words("seen later: the machine holds "+o.Digest, o.Message)
 	}
 	return words(o.Kind, o.State, o.Code, o.Message, o.Digest)
+}
+
+// judgedAs is what a person judged, and what was seen where that contradicts it; of an accounting
+// from before it was noted nothing.
+func judgedAs(o outcome) string {
+	switch {
+	case o.Code == audit.JudgedNotLanded:
+		return " as not landed"
+	case o.Code == audit.JudgedLanded && o.State == "failed":
+		return " as landed, though the machine holds what it held before"
+	case o.Code == audit.JudgedLanded:
+		return " as landed"
+	}
+	return ""
 }
 
 // tellStanding says how the change stands now, where that is told.

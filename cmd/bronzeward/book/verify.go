@@ -69,8 +69,14 @@ func (v *verifyCmd) Run(ctx context.Context, g *cli.Globals, from Settings) erro
 	if !report.Whole {
 		return cli.NotWhole(fmt.Errorf("the book is not whole: %s", countsText(report.Counts)))
 	}
+	if rolledBack(&report) {
+		return cli.NotWhole(errors.New("the book is not whole: rows of it are lost, as the gateways found; bronzeward recovery status says more"))
+	}
 	return nil
 }
+
+// rolledBack is whether the gateways found this very book to be older than what they had signed.
+func rolledBack(r *verify.Report) bool { return r.Mark != nil && r.Mark.State == "rolled-back" }
 
 func printReport(g *cli.Globals, r *verify.Report, kept int) error {
 	if g.Output != "table" {
@@ -123,10 +129,50 @@ func printReport(g *cli.Globals, r *verify.Report, kept int) error {
 	if kept == 0 {
 		g.Say("the book was held to no checkpoint of yours: --checkpoint FILE finds a book that was rolled back or forked as a whole")
 	}
-	if r.Whole {
-		g.Say("every checkpoint is the head of the first leaves of its one tree, so that any two are consistent\nthe book is whole")
-	}
+	sayRecoveries(g, r)
+	sayWhole(g, r)
 	return nil
+}
+
+// sayRecoveries tells what the database itself says was lost: what is gone is nowhere to be compared with.
+func sayRecoveries(g *cli.Globals, r *verify.Report) {
+	for _, one := range r.Recoveries {
+		tree := "the tree of epoch " + one.OldEpoch.String() + " ended"
+		for _, t := range r.Trees {
+			if t.Epoch == one.OldEpoch {
+				tree = fmt.Sprintf("tree %d ended at %s", t.Tree, cli.Count(t.Leaves, "leaf", "leaves"))
+			}
+		}
+		g.Say("%s; the recovery of %s says that %s", tree, cli.Stamp(&one.EnteredAt), lostText(&one))
+	}
+	if m := r.Mark; m != nil {
+		g.Say("the house is %s since %s: %s", m.State, cli.Stamp(&m.Since), cli.OneLine(m.Message))
+	}
+}
+
+// lostText is what was lost, as the recovery that was entered says.
+func lostText(r *verify.Recovery) string {
+	if r.LostRows == 0 {
+		return "no signed row of it is known to be lost"
+	}
+	return fmt.Sprintf("up to %s of it were lost", cli.Count(r.LostRows, "signed row", "signed rows"))
+}
+
+// sayWhole says what was compared, and what follows from that and no more.
+func sayWhole(g *cli.Globals, r *verify.Report) {
+	if !r.Whole {
+		return
+	}
+	g.Say("every checkpoint is the head of the first leaves of its one tree, so that any two are consistent")
+	lost := rolledBack(r)
+	for i := range r.Recoveries {
+		lost = lost || r.Recoveries[i].LostRows > 0
+	}
+	if lost {
+		g.Say("what is in this database is whole: its rows, leaves, tiles and checkpoints agree with each other. Whether that is all of the book it cannot tell, as rows may be lost: see above")
+		return
+	}
+	g.Say("the book is whole, as far as this database tells: its rows, leaves, tiles and checkpoints agree with each other")
 }
 
 // checkpointsOf is how many checkpoints the book has.

@@ -166,7 +166,7 @@ func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one ap
 	defer a.Busy("applying %s to %s", c.ID, c.Machine)()
 	if sent {
 		one.Attempt, _, err = ask.Received[api.Attempt](a.GetAttempt(ctx, c.AttemptID))
-		one.Warnings, one.Message = []string{}, "applied by "+ask.Person(one.Attempt.Caller)
+		one.Warnings = []string{}
 	} else {
 		one, _, err = ask.Received[api.Application](a.ApplyChange(ctx, c.ID, nil, api.Nothing{}))
 	}
@@ -188,6 +188,11 @@ func (a *apiClient) apply(ctx context.Context, c *api.Change, sent bool) (one ap
 		if one.Attempt, _, err = ask.Received[api.Attempt](a.GetAttempt(ctx, one.Attempt.ID)); err != nil {
 			return one, err
 		}
+	}
+	if sent && one.Attempt.State == api.AttemptStateCompleted {
+		one.Message = "applied by " + ask.Person(one.Attempt.Caller)
+	} else if sent {
+		one.Message = "the attempt is of " + ask.Person(one.Attempt.Caller)
 	}
 	return one, nil
 }

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -35,14 +36,16 @@ func TestSubmitWaitsForApprovalAndApplies(t *testing.T) {
 		looks []http.HandlerFunc
 		args  []string
 		apply http.HandlerFunc
+		ends  api.AttemptState
 		code  int
 		sent  int
 		says  string
 	}{
 		"approved at last":     {looks: []http.HandlerFunc{clitest.Tagged(`"1"`, one), clitest.Same304(`"1"`), clitest.Tagged(`"2"`, clitest.Approved(one))}, sent: 1, says: "attempt " + clitest.AttemptA + " is completed"},
 		"rejected":             {looks: []http.HandlerFunc{clitest.Tagged(`"1"`, one), clitest.Tagged(`"2"`, ends(one, api.ChangeStateRejected))}, code: cli.ExitFailed, says: "is rejected: why not"},
-		"overtaken":            {looks: []http.HandlerFunc{clitest.Tagged(`"1"`, ends(one, api.ChangeStateSuperseded))}, code: cli.ExitFailed, says: "runs something else"},
-		"applied by another":   {looks: []http.HandlerFunc{clitest.Tagged(`"1"`, one), clitest.Tagged(`"2"`, spent)}, says: "applied by \\u043elga of " + clitest.StubIssuer},
+		"overtaken":            {looks: []http.HandlerFunc{clitest.Tagged(`"1"`, ends(one, api.ChangeStateSuperseded))}, code: cli.ExitFailed, says: "is superseded: why not"},
+		"applied by another":   {looks: []http.HandlerFunc{clitest.Tagged(`"1"`, one), clitest.Tagged(`"2"`, spent)}, says: "worker-1: applied by \\u043elga of " + clitest.StubIssuer},
+		"lost by another":      {looks: []http.HandlerFunc{clitest.Tagged(`"1"`, one), clitest.Tagged(`"2"`, spent)}, ends: api.AttemptStateUnresolved, code: cli.ExitFailed, says: "worker-1: the attempt is of \\u043elga of " + clitest.StubIssuer + "\nworker-1: attempt " + clitest.AttemptA + " is unresolved"},
 		"the time is over":     {looks: []http.HandlerFunc{clitest.Tagged(`"1"`, one), clitest.Same304(`"1"`)}, args: []string{"--timeout", "1ms"}, code: cli.ExitNotYet, says: "not approved within 1ms\n" + clitest.ChangeOne + " (worker-1) goes on waiting"},
 		"the gateway restarts": {looks: []http.HandlerFunc{clitest.Tagged(`"1"`, one), clitest.Refuses(503, "BW-BOOK-001", "away", ""), clitest.Tagged(`"2"`, clitest.Approved(one))}, sent: 1, says: "is completed"},
 		"a credential ends":    {looks: []http.HandlerFunc{clitest.Tagged(`"1"`, one), clitest.Refuses(401, "BW-CREDENTIAL-004", "ended", "")}, code: cli.ExitDenied, says: "goes on waiting for approval until 2026-12-01 07:01:00 UTC\ntry: bronzeward changes apply " + clitest.ChangeOne + " --wait"},
@@ -56,7 +59,7 @@ func TestSubmitWaitsForApprovalAndApplies(t *testing.T) {
 			s.On("POST /changes", clitest.Gives(http.StatusCreated, one))
 			s.On("GET /changes/"+clitest.ChangeOne, row.looks...)
 			s.On("POST /changes/"+clitest.ChangeOne+"/applications", row.apply)
-			s.On("GET /attempts/"+clitest.AttemptA, clitest.Gives(http.StatusOK, clitest.Attempt(one, api.AttemptStateOpen)), clitest.Gives(http.StatusOK, clitest.Attempt(one, api.AttemptStateCompleted)))
+			s.On("GET /attempts/"+clitest.AttemptA, clitest.Gives(http.StatusOK, clitest.Attempt(one, api.AttemptStateOpen)), clitest.Gives(http.StatusOK, clitest.Attempt(one, cmp.Or(row.ends, api.AttemptStateCompleted))))
 			args := append([]string{"changes", "submit", "-n", "worker-1", "-f", "-", "--wait"}, row.args...)
 			got := runAt(t.Context(), cli.Console{In: strings.NewReader("x: y\n")}, args...)
 			sent := len(clitest.Posted[api.Nothing](t, s, "/changes/"+clitest.ChangeOne+"/applications"))

@@ -84,7 +84,7 @@ func (a *apiClient) showOne(ctx context.Context, id string) ([]api.Change, error
 	if !live(&whole.Change) {
 		return nil, errors.New(ended(&whole.Change))
 	}
-	showChange(a.ErrOut, &whole, now)
+	showChange(a.ErrOut, &whole, now, a.holdsOn(ctx, &whole.Change))
 	fmt.Fprintln(a.ErrOut)
 	return []api.Change{whole.Change}, nil
 }
@@ -130,7 +130,7 @@ func (a *apiClient) ofSet(ctx context.Context, p *changesApproveCmd) ([]api.Chan
 		return nil, err
 	}
 	for i := range whole {
-		describeChange(a.ErrOut, &whole[i], now)
+		describeChange(a.ErrOut, &whole[i], now, a.holdsOn(ctx, &whole[i].Change))
 		fmt.Fprintln(a.ErrOut)
 		wanted[i] = whole[i].Change // what is approved is what was shown
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
@@ -47,13 +46,10 @@ func (l *attemptsListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	views := make([]attemptView, 0, len(all))
-	for i := range all {
-		views = append(views, viewAttempt(&all[i]))
-	}
-	err = g.Print(views, []string{"ID", "MACHINE", "STATE", "BY", "OPENED", "DIGEST"}, func(row func(...string)) {
-		for i, v := range views {
-			row(v.ID, v.Machine, v.State, ask.Subject(all[i].Caller), cli.Stamp(&v.OpenedAt), v.Digest)
+	err = g.Print(all, []string{"ID", "MACHINE", "STATE", "BY", "OPENED", "DIGEST"}, func(row func(...string)) {
+		for i := range all {
+			v := &all[i]
+			row(v.ID, v.Machine, string(v.State), ask.Subject(v.Caller), cli.Stamp(&v.OpenedAt), v.Digest)
 		}
 	})
 	g.More(len(all), "no attempt matches", next)
@@ -78,9 +74,8 @@ func (s *attemptsShowCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	v := viewAttempt(&attempt)
-	if err := g.Print(v, []string{"FIELD", "VALUE"}, func(row func(...string)) {
-		for _, f := range v.fields() {
+	if err := g.Print(attempt, []string{"FIELD", "VALUE"}, func(row func(...string)) {
+		for _, f := range attemptFields(&attempt) {
 			row(f[0], f[1])
 		}
 	}); err != nil || g.Output != "table" {
@@ -94,6 +89,9 @@ func (s *attemptsShowCmd) Run(ctx context.Context, g *cli.Globals) error {
 
 // heldText says what an unresolved attempt means and who can end it.
 func heldText(a *api.Attempt) string {
+	if a.Retired {
+		return "Its machine is retired: the attempt stays unresolved for good, and holds nobody.\n"
+	}
 	return fmt.Sprintf("The machine is held. It is observed every few seconds and freed if the configuration shows up.\n"+
 		"After %s a recovery-admin may decide, on a fresh observation:\n"+
 		"  bronzeward attempts account %s --landed|--not-landed --reason TEXT\n", cli.Stamp(&a.SettleAfter), a.ID)
@@ -102,8 +100,8 @@ func heldText(a *api.Attempt) string {
 type attemptsAccountCmd struct {
 	clientFlags
 	ID        string `arg:"" help:"Attempt id."`
-	Landed    bool   `xor:"what" required:"" help:"The node took the configuration."`
-	NotLanded bool   `xor:"what" required:"" help:"The node did not take it."`
+	Landed    bool   `xor:"what" help:"The node took the configuration. One of the two is needed."`
+	NotLanded bool   `xor:"what" help:"The node did not take it."`
 	Reason    string `required:"" help:"How you know."`
 }
 
@@ -123,78 +121,70 @@ func (c *attemptsAccountCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	return g.Done(viewAttempt(&after), "attempt %s is %s; machine %s is free (decision %s)\n", c.ID, after.State, after.Machine, said.Decision)
+	return g.Done(after, "attempt %s is %s%s; machine %s is free (decision %s)\n", c.ID, after.State, contradicted(&after), after.Machine, said.Decision)
 }
 
-// attemptView is an attempt as commands print it.
-type attemptView struct {
-	ID             string     `json:"id"`
-	Decision       string     `json:"decision"`
-	Change         string     `json:"change"`
-	Machine        string     `json:"machine"`
-	Cluster        string     `json:"cluster"`
-	State          string     `json:"state"`
-	Issuer         string     `json:"issuer"`
-	Subject        string     `json:"subject"`
-	Mode           string     `json:"mode"`
-	Digest         string     `json:"digest"`
-	Base           string     `json:"base"`
-	Persistent     string     `json:"persistent"`
-	ReadActive     string     `json:"read_active"`
-	ReadPersistent string     `json:"read_persistent"`
-	OpenedAt       time.Time  `json:"opened_at"`
-	SendBy         time.Time  `json:"send_by"`
-	Deadline       time.Time  `json:"transport_deadline"`
-	Instance       string     `json:"instance"`
-	ClosedBy       string     `json:"closed_by"`
-	SettleAfter    time.Time  `json:"settle_after"`
-	ClosedAt       *time.Time `json:"closed_at"`
-	Reason         string     `json:"reason"`
-	Landed         *bool      `json:"landed"`
-	LateAt         *time.Time `json:"late_at"`
-	Credential     *int64     `json:"credential_version"`
+// contradicted says that what a person judged is not what was seen; empty else.
+func contradicted(a *api.Attempt) string {
+	if a.State == api.AttemptStateFailed && a.Landed != nil && *a.Landed {
+		return ", because the machine holds what it held before, and not what was judged landed"
+	}
+	return ""
 }
 
-func viewAttempt(a *api.Attempt) attemptView {
-	return attemptView{
-		ID: a.ID, Decision: a.DecisionID, Change: a.ChangeID, Machine: a.Machine, Cluster: a.Cluster, State: string(a.State),
-		Issuer: a.Caller.Issuer, Subject: a.Caller.Subject, Mode: a.Mode, Digest: a.Digest, Base: a.Base.Active, Persistent: a.Base.Persistent,
-		ReadActive: a.Read.Active, ReadPersistent: a.Read.Persistent, OpenedAt: a.OpenedAt, SettleAfter: a.SettleAfter,
-		SendBy: a.SendBy, Deadline: a.TransportDeadline, Instance: a.Instance, ClosedBy: a.ClosedBy,
-		ClosedAt: a.ClosedAt, Reason: a.Reason, Landed: a.Landed, LateAt: a.LateAt, Credential: a.CredentialVersion,
+// attemptFields are the rows of one attempt: those that say nothing of it are left out.
+func attemptFields(a *api.Attempt) [][2]string {
+	credential := ""
+	if a.CredentialVersion != nil {
+		credential = fmt.Sprintf("version %d", *a.CredentialVersion)
 	}
-}
-
-func (v attemptView) fields() [][2]string {
-	landed, credential := "", ""
-	if v.Credential != nil {
-		credential = fmt.Sprintf("version %d", *v.Credential)
-	}
-	if v.Landed != nil {
-		landed = cli.YesNo(*v.Landed)
-	}
-	return [][2]string{
-		{"id", v.ID},
-		{"state", v.State},
-		{"why", v.Reason},
-		{"machine", v.Machine},
-		{"cluster", v.Cluster},
-		{"by", ask.Person(api.Person{Issuer: v.Issuer, Subject: v.Subject})},
-		{"change", v.Change},
-		{"decision", v.Decision},
-		{"mode", v.Mode},
-		{"digest sent", v.Digest},
-		{"digest before", v.Base},
-		{"on disk before", v.Persistent},
-		{"digest read back", v.ReadActive},
-		{"on disk read back", v.ReadPersistent},
-		{"opened", cli.Stamp(&v.OpenedAt)},
-		{"gateway", v.Instance},
+	rows := [][2]string{
+		{"id", a.ID},
+		{"state", string(a.State)},
+		{"why", a.Reason},
+		{"machine", a.Machine},
+		{"cluster", a.Cluster},
+		{"by", ask.Person(a.Caller)},
+		{"change", a.ChangeID},
+		{"decision", a.DecisionID},
+		{"mode", a.Mode},
+		{"digest sent", a.Digest},
+		{"digest before", a.Base.Active},
+		{"on disk before", a.Base.Persistent},
+		{"digest read back", a.Read.Active},
+		{"on disk read back", a.Read.Persistent},
+		{"opened", cli.Stamp(&a.OpenedAt)},
+		{"gateway", a.Instance},
 		{"talos credential", credential},
-		{"closed", cli.Stamp(v.ClosedAt)},
-		{"closed by", v.ClosedBy},
-		{"landed", landed},
-		{"landed late, seen", cli.Stamp(v.LateAt)},
-		{"may be accounted from", cli.Stamp(&v.SettleAfter)},
+		{"closed", cli.Stamp(a.ClosedAt)},
+		{"closed by", a.ClosedBy},
 	}
+	if a.State == api.AttemptStateNotSent {
+		rows[9][0] = "digest not sent"
+	}
+	if a.Landed != nil {
+		rows = append(rows, [2]string{"landed", judged(a)})
+	}
+	if a.LateAt != nil {
+		rows = append(rows, [2]string{"seen later", cli.Stamp(a.LateAt) + ": the machine holds what was sent, " + a.Digest})
+	}
+	if a.State == api.AttemptStateUnresolved && !a.Retired {
+		rows = append(rows, [2]string{"may be accounted from", cli.Stamp(&a.SettleAfter)})
+	}
+	return rows
+}
+
+// judged is what a person said of an attempt, and what was seen then.
+func judged(a *api.Attempt) string {
+	text := "judged not landed by " + cli.ASCII(a.ClosedBy)
+	if *a.Landed {
+		text = "judged landed by " + cli.ASCII(a.ClosedBy)
+	}
+	switch a.State {
+	case api.AttemptStateCompleted:
+		return text + ", and the machine held what was sent"
+	case api.AttemptStateFailed:
+		return text + ", and the machine held what it held before"
+	}
+	return text
 }

@@ -125,10 +125,18 @@ func changeColumns() []string {
 // changeRow is a change as a table shows it, at the gateway's time.
 func changeRow(c *api.Change, now time.Time) []string {
 	return []string{
-		c.ID, string(c.State), c.Machine, ask.Subject(c.Requester), string(c.Kind), c.Mode, fmt.Sprint(c.ChangesCount),
+		c.ID, string(c.State), c.Machine, ask.Subject(c.Requester), string(c.Kind), modeOf(c), valuesChanged(c, "?"),
 		fmt.Sprintf("%d/%d", c.ApprovalsCounting, c.ApprovalsNeeded.Required), goodFor(c, now), cli.Clip(cli.ASCII(c.Set), ask.MostSubject),
 		cli.Span(max(0, now.Sub(c.CreatedAt))),
 	}
+}
+
+// modeOf is how a change is applied; an adoption is not.
+func modeOf(c *api.Change) string {
+	if c.Kind == api.Adopt {
+		return ""
+	}
+	return c.Mode
 }
 
 // until is when a live change stops being good, null for others.
@@ -163,11 +171,6 @@ func live(c *api.Change) bool {
 func ended(c *api.Change) string {
 	text := fmt.Sprintf("change %s of %s is %s", c.ID, c.Machine, c.State)
 	switch c.State {
-	case api.ChangeStateSuperseded:
-		text += ", because the machine runs something else than it was made for"
-		if c.OvertakenBy != "" {
-			text += " (" + c.OvertakenBy + ")"
-		}
 	case api.ChangeStateRevoked:
 		text += ", because its requester was"
 	case api.ChangeStateSpent:
@@ -181,6 +184,9 @@ func ended(c *api.Change) string {
 	}
 	if c.Reason != "" {
 		text += ": " + cli.OneLine(c.Reason)
+	}
+	if c.OvertakenBy != "" {
+		text += "; it has " + c.OvertakenBy
 	}
 	return text
 }

@@ -32,19 +32,53 @@ func (d *changesDiffCmd) Run(ctx context.Context, g *cli.Globals) error {
 		return g.Print(diff, nil, nil)
 	}
 	fmt.Fprintf(g.Out, "change %s, digest %s\n", diff.ID, diff.Digest)
-	showDiff(g.Out, &diff)
+	would := wouldChange
+	if !diff.Compared {
+		would = wouldBeTaken // only an adoption is not compared
+	}
+	showDiff(g.Out, &diff, would)
 	return nil
 }
 
+// What stands over the differences of a change.
+const (
+	wouldChange  = "would change"
+	wouldBeTaken = "would be taken as applied, and nothing is sent"
+)
+
+// wouldOf is what stands over those of this one.
+func wouldOf(c *api.Change) string {
+	if c.Kind == api.Adopt {
+		return wouldBeTaken
+	}
+	return wouldChange
+}
+
+// valuesChanged is how many values a change changes, or what stands for it where nobody knows.
+func valuesChanged(c *api.Change, unknown string) string {
+	if c.ChangesCount == nil {
+		return unknown
+	}
+	return strconv.Itoa(*c.ChangesCount)
+}
+
 // showDiff prints all of a diff: who approves it must have seen it whole.
-func showDiff(w io.Writer, d *api.ChangeDiff) {
+func showDiff(w io.Writer, d *api.ChangeDiff, would string) {
 	if len(d.Discards) > 0 {
 		fmt.Fprintln(w, "\nwould be lost: what is staged on the machine now")
 		showConfigChanges(w, d.Discards)
 	}
-	fmt.Fprintln(w, "\nwould change (values that may be secret are fingerprints)")
-	showConfigChanges(w, d.Changes)
-	if len(d.Changes) == 0 {
+	fmt.Fprintf(w, "\n%s (values that may be secret are fingerprints)\n", would)
+	showValues(w, d.Changes, d.Compared, "what was applied before")
+}
+
+// showValues prints what changed, where that could be compared with a copy of what was.
+func showValues(w io.Writer, changes []api.ConfigChange, compared bool, was string) {
+	showConfigChanges(w, changes)
+	switch {
+	case !compared:
+		fmt.Fprintf(w, "  not known: no copy of %s could be compared with\n", was)
+	case len(changes) == 0:
 		fmt.Fprintln(w, "  no value: only spelling, order or comments differ")
 	}
 }

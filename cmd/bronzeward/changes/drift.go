@@ -3,9 +3,8 @@ package changes
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"text/tabwriter"
+	"strings"
 	"time"
 
 	"bronzeward/cmd/bronzeward/ask"
@@ -60,10 +59,10 @@ func (l *driftListCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	err = g.Print(all, []string{"ID", "STATE", "MACHINE", "CHANGES", "FOUND", "SETTLED BY", "AGE"}, func(row func(...string)) {
+	err = g.Print(all, []string{"ID", "STATE", "MACHINE", "CHANGES", "FIRST", "SETTLED BY", "AGE"}, func(row func(...string)) {
 		for i := range all {
 			d := &all[i]
-			row(d.ID, string(d.State), d.Machine, changed(d), d.Found.Active, d.ChangeID, cli.Span(max(0, now.Sub(d.Since))))
+			row(d.ID, string(d.State), d.Machine, changed(d), firstChanged(d), d.ChangeID, cli.Span(max(0, now.Sub(d.Since))))
 		}
 	})
 	g.More(len(all), "no drift matches", next)
@@ -78,74 +77,12 @@ func changed(d *api.Drift) string {
 	return fmt.Sprint(len(d.Changes))
 }
 
-type driftShowCmd struct {
-	clientFlags
-	ID string `arg:"" help:"Drift id, drf_…"`
-}
-
-func (s *driftShowCmd) Run(ctx context.Context, g *cli.Globals) error {
-	a, err := s.open(g)
-	if err != nil {
-		return err
+// firstChanged is the first path that a drift changes; empty when none is known.
+func firstChanged(d *api.Drift) string {
+	if len(d.Changes) == 0 {
+		return ""
 	}
-	defer a.Close()
-	d, _, err := ask.Received[api.Drift](a.GetDrift(ctx, s.ID))
-	if err != nil {
-		return err
-	}
-	if g.Output != "table" {
-		return g.Print(d, nil, nil)
-	}
-	showDrift(g.Out, &d)
-	return nil
-}
-
-// showDrift prints a drift for a person, and what can be done about it.
-func showDrift(w io.Writer, d *api.Drift) {
-	headline := fmt.Sprintf("drift %s on %s is %s", d.ID, d.Machine, d.State)
-	if d.State == api.DriftStateOpen {
-		headline += ": nothing else is applied to the machine"
-	}
-	fmt.Fprintf(w, "%s\n\n", headline)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(label, value string) {
-		if value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", label, cli.OneLine(value))
-		}
-	}
-	line("machine", d.Machine+" in "+d.Cluster)
-	line("found", cli.Stamp(&d.Since))
-	line("last applied", d.Applied.Active)
-	line("found instead", d.Found.Active)
-	if d.Applied.Persistent != d.Applied.Active {
-		line("last applied, on disk", d.Applied.Persistent)
-	}
-	if d.Staged {
-		line("found on disk", d.Found.Persistent+", which the next reboot brings")
-	}
-	line("version before", d.Versions.Before.Active)
-	line("version found", d.Versions.Found.Active)
-	line("version on disk before", d.Versions.Before.Persistent)
-	line("version on disk found", d.Versions.Found.Persistent)
-	line("closed", cli.Stamp(d.ClosedAt))
-	line("settled by", d.ChangeID)
-	line("decision", d.DecisionID)
-	line("closing decision", d.ClosedDecisionID)
-	_ = t.Flush() // w is a terminal or a test's buffer
-	fmt.Fprintln(w, "\nchanged, from what was applied (values that may be secret are fingerprints)")
-	showConfigChanges(w, d.Changes)
-	switch {
-	case !d.Compared:
-		fmt.Fprintln(w, "  not known: no copy of what was applied could be compared with")
-	case len(d.Changes) == 0:
-		fmt.Fprintln(w, "  no value: only spelling, order or comments differ")
-	}
-	if d.State == api.DriftStateOpen {
-		showNext(w, []string{
-			"bronzeward drift revert " + d.ID + " --reason TEXT   # bring back what was applied",
-			"bronzeward drift adopt " + d.ID + " --reason TEXT    # take what is there as applied",
-		})
-	}
+	return strings.TrimSpace(cli.ASCII(d.Changes[0].Document) + " " + cli.ASCII(d.Changes[0].Path))
 }
 
 type driftAdoptCmd struct {
@@ -191,7 +128,7 @@ func (f clientFlags) settle(g *cli.Globals, act func(*apiClient) (*http.Response
 		what = "there already"
 	}
 	fmt.Fprintf(g.Out, "change %s, to %s drift %s on %s, is %s (decision %s)\n", c.ID, c.Kind, c.DriftID, c.Machine, what, said.Decision)
-	fmt.Fprintf(g.Out, "  values changed: %d; %s\n", c.ChangesCount, needs(&c, said.Now))
+	fmt.Fprintf(g.Out, "  values changed: %s; %s\n", valuesChanged(&c, "not known"), needs(&c, said.Now))
 	step := "show"
 	if c.State == api.ChangeStateApproved {
 		step = "apply"

@@ -16,6 +16,7 @@ type commands struct {
 	cli.Globals
 	Changes    Commands   `cmd:""`
 	Approvals  Approvals  `cmd:""`
+	Drift      Drift      `cmd:""`
 	Attempts   Attempts   `cmd:""`
 	Notices    Notices    `cmd:""`
 	Digest     Digest     `cmd:""`

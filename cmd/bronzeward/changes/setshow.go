@@ -50,7 +50,7 @@ func (a *apiClient) showSet(ctx context.Context, set string, r requesterFlags) e
 	}
 	for i, p := range parts {
 		for j := range shown[i].Changes {
-			describeChange(a.Out, &shown[i].Changes[j], now)
+			describeChange(a.Out, &shown[i].Changes[j], now, a.holdsOn(ctx, &shown[i].Changes[j].Change))
 			fmt.Fprintln(a.Out)
 		}
 		fmt.Fprintln(a.Out, p.line())

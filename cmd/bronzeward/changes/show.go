@@ -44,7 +44,7 @@ func (s *changesShowCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if g.Output != "table" {
 		return g.Print(whole, nil, nil)
 	}
-	showChange(g.Out, &whole, now)
+	showChange(g.Out, &whole, now, a.holdsOn(ctx, &whole.Change))
 	return nil
 }
 
@@ -70,14 +70,15 @@ func (a *apiClient) wholeChange(ctx context.Context, id string) (wholeChange, ti
 }
 
 // showChange prints a change for a person, and what can be done with it.
-func showChange(w io.Writer, c *wholeChange, now time.Time) {
-	describeChange(w, c, now)
-	showNext(w, nextOf(&c.Change))
+func showChange(w io.Writer, c *wholeChange, now time.Time, holds []api.Hold) {
+	describeChange(w, c, now, holds)
+	showNext(w, nextOf(&c.Change, holds))
 }
 
-// describeChange prints a change for a person.
-func describeChange(w io.Writer, c *wholeChange, now time.Time) {
-	fmt.Fprintf(w, "%s\n\n", headline(&c.Change))
+// describeChange prints a change for a person, and what holds its machine.
+func describeChange(w io.Writer, c *wholeChange, now time.Time, holds []api.Hold) {
+	held := stopping(&c.Change, holds)
+	fmt.Fprintf(w, "%s\n\n", headline(&c.Change, len(held) > 0))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(label, value string) {
 		if value != "" {
@@ -85,9 +86,12 @@ func describeChange(w io.Writer, c *wholeChange, now time.Time) {
 		}
 	}
 	line("machine", c.Machine+" in "+c.Cluster)
+	for _, h := range held {
+		line("held by", ask.Hold(h))
+	}
 	line("asked by", ask.Person(c.Requester))
 	line("asked", fmt.Sprintf("%s (%s ago)", cli.Stamp(&c.CreatedAt), cli.Span(max(0, now.Sub(c.CreatedAt)))))
-	line("mode", c.Mode)
+	line("mode", modeOf(&c.Change))
 	if c.Kind != api.Apply {
 		line("kind", kindText(&c.Change))
 		line("drift", c.DriftID)
@@ -116,7 +120,7 @@ func describeChange(w io.Writer, c *wholeChange, now time.Time) {
 	for i := range c.Approvals {
 		fmt.Fprintf(w, "  %s  %s\n", c.Approvals[i].ID, cli.OneLine(approval(&c.Approvals[i])))
 	}
-	showDiff(w, &c.Diff)
+	showDiff(w, &c.Diff, wouldOf(&c.Change))
 }
 
 // kindText says what a change of a drift does.
@@ -130,8 +134,8 @@ func kindText(c *api.Change) string {
 	return string(c.Kind)
 }
 
-// headline says where a change stands.
-func headline(c *api.Change) string {
+// headline says where a change stands; held is true while something else comes first.
+func headline(c *api.Change, held bool) string {
 	switch c.State {
 	case api.ChangeStateWaiting:
 		n := max(0, c.ApprovalsNeeded.Required-c.ApprovalsCounting)
@@ -141,9 +145,20 @@ func headline(c *api.Change) string {
 		}
 		return text
 	case api.ChangeStateApproved:
-		return fmt.Sprintf("change %s is approved and can be applied once", c.ID)
+		if held {
+			return fmt.Sprintf("change %s is approved, and its machine is held: it cannot be %s now", c.ID, doneTo(c))
+		}
+		return fmt.Sprintf("change %s is approved and can be %s once", c.ID, doneTo(c))
 	}
 	return ended(c)
+}
+
+// doneTo is what is done with an approved change.
+func doneTo(c *api.Change) string {
+	if c.Kind == api.Adopt {
+		return "adopted"
+	}
+	return "applied"
 }
 
 func clock(c *api.Change, now time.Time) string {
@@ -153,7 +168,7 @@ func clock(c *api.Change, now time.Time) string {
 	}
 	what := "approved"
 	if c.State == api.ChangeStateApproved {
-		what = "applied"
+		what = doneTo(c)
 	}
 	left := goodFor(c, now)
 	if left != "over" {
@@ -199,7 +214,7 @@ func sealedText(c *api.Change) string {
 }
 
 // nextOf is what can be done with a change, ready to be copied.
-func nextOf(c *api.Change) []string {
+func nextOf(c *api.Change, holds []api.Hold) []string {
 	switch c.State {
 	case api.ChangeStateWaiting:
 		steps := []string{
@@ -211,6 +226,9 @@ func nextOf(c *api.Change) []string {
 		}
 		return steps
 	case api.ChangeStateApproved:
+		if len(stopping(c, holds)) > 0 {
+			return []string{"bronzeward machines show " + cli.ShellWord(c.Machine) + "   # until nothing holds it", "bronzeward changes apply " + c.ID}
+		}
 		steps := []string{"bronzeward changes apply " + c.ID}
 		if c.Set != "" {
 			steps = append(steps, "bronzeward changes apply "+setPart{set: c.Set, requester: c.Requester}.flags())
@@ -222,7 +240,7 @@ func nextOf(c *api.Change) []string {
 		}
 		return []string{"bronzeward attempts show " + c.AttemptID}
 	}
-	return []string{fmt.Sprintf("bronzeward changes submit -n %s -f FILE", cli.ShellWord(c.Machine))}
+	return again(c, holds)
 }
 
 func showNext(w io.Writer, steps []string) {

@@ -116,7 +116,7 @@ func (a *apiClient) submit(ctx context.Context, one api.NewChange, next bool) (a
 	if said.Status == http.StatusOK {
 		fmt.Fprintf(a.Out, "  asked by %s%s\n", ask.Person(c.Requester), inSet(&c))
 	}
-	fmt.Fprintf(a.Out, "  values changed: %d; %s\n", c.ChangesCount, needs(&c, said.Now))
+	fmt.Fprintf(a.Out, "  values changed: %s; %s\n", valuesChanged(&c, "not known"), needs(&c, said.Now))
 	if !next {
 		return c, nil
 	}

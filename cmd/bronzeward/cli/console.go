@@ -64,11 +64,20 @@ var ErrNotConfirmed = fmt.Errorf("nothing was done: the answer was not yes")
 
 // Sure asks for a typed yes, unless it was given as a flag.
 func (g *Globals) Sure(ctx context.Context, yes bool, question string) error {
+	return g.sure(ctx, yes, "nothing was changed: give --yes, since nobody can be asked here", func() string { return question })
+}
+
+// ForGood is Sure of what nothing undoes; what says what it is, in a clause. The question is only made when it is asked.
+func (g *Globals) ForGood(ctx context.Context, yes bool, what string, question func() string) error {
+	return g.sure(ctx, yes, what+", and there is no terminal to ask at: say --yes", question)
+}
+
+func (g *Globals) sure(ctx context.Context, yes bool, nobody string, question func() string) error {
 	switch {
 	case yes:
 		return nil
 	case !g.Interactive:
-		return Usage(errors.New("nothing was changed: give --yes, since nobody can be asked here"))
+		return Usage(errors.New(nobody))
 	}
-	return g.Confirm(ctx, question)
+	return g.Confirm(ctx, question())
 }

@@ -49,11 +49,14 @@ func CheckLimit(limit int) error {
 }
 
 // Plural is a number of things, in words.
-func Plural(n int, what string) string {
+func Plural(n int, what string) string { return Count(int64(n), what, what+"s") }
+
+// Count is Plural with the word for many.
+func Count(n int64, one, many string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // ParseSpan reads a length of time as Span and Go write it, with days and weeks besides: 90m, 24h,

@@ -24,7 +24,7 @@ func OneChange() api.Change {
 		ID: ChangeOne, State: api.ChangeStateWaiting, Kind: api.Apply, Machine: "worker-1", MachineID: StubDecision, Cluster: "lab",
 		Mode: "no-reboot", Digest: DigestOne, Base: api.Digests{Active: "hmac-sha256:k1:0000", Persistent: "hmac-sha256:k1:0000"},
 		Set: "roll out", Requester: api.Person{Issuer: StubIssuer, Subject: "\u043elga"}, CreatedAt: StubNow.Add(-3 * time.Minute),
-		ApproveBy: StubNow.Add(23*time.Hour + time.Minute), DecisionID: StubDecision, Size: 1234, Sealed: true, ChangesCount: 2,
+		ApproveBy: StubNow.Add(23*time.Hour + time.Minute), DecisionID: StubDecision, Size: 1234, Sealed: true, ChangesCount: new(2),
 		ApprovalsNeeded: api.ApprovalsNeeded{Required: 2, Groups: []string{"approvers"}}, ApprovalsCounting: 1,
 		Approvals: []api.Approval{{
 			ID: "apr_01kb8v6d3kfq0r8mz7n2c5w9tc", ChangeID: ChangeOne, Digest: DigestOne, Approver: api.Person{Issuer: StubIssuer, Subject: "vera"},
@@ -59,7 +59,7 @@ func Approved(c api.Change) api.Change {
 // DiffOf is what a change would change.
 func DiffOf(c api.Change) api.ChangeDiff {
 	return api.ChangeDiff{
-		ID: c.ID, Digest: c.Digest, Base: c.Base,
+		ID: c.ID, Digest: c.Digest, Base: c.Base, Compared: true,
 		Changes: []api.ConfigChange{
 			{Document: "v1alpha1", Path: "machine.nodeLabels.zone", After: "a"},
 			{Document: "v1alpha1", Path: "machine.sysctls.\u0440ath", Before: 1000000, After: "fp:0123456789abcdef0123", Reboot: true},

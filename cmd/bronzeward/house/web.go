@@ -125,6 +125,8 @@ func (a authority) Revoked(issuer, subject string) bool {
 // Epoch is the current one.
 func (a authority) Epoch() uuid.UUID { return a.store.Snapshot().Epoch }
 
+func (a authority) Standing() control.Standing { return a.store.Snapshot().Standing }
+
 // Now is the database's clock, sampled.
 func (a authority) Now() time.Time { return a.store.Snapshot().Now() }
 

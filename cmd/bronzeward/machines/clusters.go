@@ -34,7 +34,7 @@ func (c *clustersListCmd) Run(ctx context.Context, g *cli.Globals) error {
 		for _, one := range list.Items {
 			var held []string
 			for _, h := range one.Holds {
-				held = append(held, holdText(h))
+				held = append(held, ask.Hold(h))
 			}
 			row(one.Name, fmt.Sprint(one.Machines), fmt.Sprint(one.RolloutLimit), fmt.Sprint(len(one.Holds)), strings.Join(held, "; "))
 		}

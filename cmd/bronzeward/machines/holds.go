@@ -63,7 +63,7 @@ func (m *machinesFreezesCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
-	err = g.Print(list.Items, []string{"SINCE", "BY", "WHY", "LIFTED", "BY", "WHY"}, func(row func(...string)) {
+	err = g.Print(list.Items, []string{"SINCE", "BY", "WHY", "LIFTED", "LIFTED BY", "LIFTED BECAUSE"}, func(row func(...string)) {
 		for _, f := range list.Items {
 			if f.Lifted == nil {
 				row(cli.Stamp(&f.Since), ask.Subject(f.By), f.Reason, "", "", "")
@@ -74,23 +74,4 @@ func (m *machinesFreezesCmd) Run(ctx context.Context, g *cli.Globals) error {
 	})
 	g.More(len(list.Items), "this machine was never frozen", "")
 	return err
-}
-
-type machinesRetireCmd struct {
-	ask.Flags
-	Name   string `arg:"" help:"Machine name."`
-	Reason string `required:"" help:"Why it never comes back."`
-}
-
-func (m *machinesRetireCmd) Run(ctx context.Context, g *cli.Globals) error {
-	a, err := m.Open(g)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	retired, said, err := ask.Received[api.Machine](a.RetireMachine(ctx, m.Name, nil, api.NewRetirement{Reason: m.Reason}))
-	if err != nil {
-		return err
-	}
-	return g.Done(viewMachine(&retired), "machine %s is retired for good; another one may have its addresses (decision %s)\n", retired.Name, said.Decision)
 }

@@ -62,7 +62,7 @@ func (v machineView) fields() [][2]string {
 		labels = append(labels, k+"="+v.Labels[k])
 	}
 	for _, h := range v.Holds {
-		holds = append(holds, holdText(h))
+		holds = append(holds, ask.Hold(h))
 	}
 	return [][2]string{
 		{"name", v.Name},
@@ -114,17 +114,6 @@ func (v machineView) heldBy() string {
 		}
 	}
 	return strings.Join(kinds, ",")
-}
-
-func holdText(h api.Hold) string {
-	text := fmt.Sprintf("%s %s of %s since %s", h.Kind, h.ID, ask.Person(h.Holder), cli.Stamp(&h.Since))
-	if h.Holder.Subject == "" { // a drift is nobody's
-		text = fmt.Sprintf("%s %s since %s", h.Kind, h.ID, cli.Stamp(&h.Since))
-	}
-	if h.Reason != "" {
-		text += ": " + h.Reason
-	}
-	return text
 }
 
 func observedText(at *time.Time) string {

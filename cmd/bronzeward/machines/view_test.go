@@ -86,6 +86,12 @@ func TestActsOnMachinesAskForWhatTheirFlagsSay(t *testing.T) {
 	s.On("POST /machines/{id}/freezes", clitest.Gives(http.StatusCreated, api.Freeze{Machine: "m", By: otto, Since: clitest.StubNow, Reason: "the disk"}))
 	s.On("POST /machines/{id}/unfreezings", clitest.Gives(http.StatusCreated, api.Freeze{Machine: "m", By: otto, Since: time.Now().Add(-3 * time.Hour), Lifted: &api.Lifting{}}))
 	s.On("POST /machines/{id}/retirements", clitest.Gives(http.StatusCreated, oneMachine()))
+	s.On("GET /changes", clitest.Gives(http.StatusOK, api.ChangeList{Items: []api.Change{
+		{ID: clitest.ChangeOne, Reason: "the machine was retired: gone", Requester: otto}, {ID: clitest.ChangeTwo, Reason: "the machine has moved on", Requester: otto},
+	}}))
+	s.On("GET /attempts", clitest.Gives(http.StatusOK, api.AttemptList{Items: []api.Attempt{
+		{ID: clitest.AttemptA, State: api.AttemptStateUnresolved, Caller: otto}, {ID: clitest.StubDecision, State: api.AttemptStateCompleted, Caller: otto},
+	}}))
 	s.On("PATCH /machines/{id}", clitest.Gives(http.StatusOK, oneMachine()))
 	s.On("POST /machines/{id}/pins", clitest.Gives(http.StatusCreated, api.Pin{Machine: "m", Identity: identity}))
 	s.On("POST /machines/{id}/observations", clitest.Gives(http.StatusCreated, api.Observation{Machine: "m", Identity: identity, Version: "v1", Type: "worker", Stage: "running", Active: "a", Persistent: "p"}))
@@ -118,9 +124,10 @@ func TestActsOnMachinesAskForWhatTheirFlagsSay(t *testing.T) {
 			"machine m takes changes again; otto had frozen it 3h ago (decision " + clitest.StubDecision + ")\n",
 		},
 		{
-			[]string{"retire", "m", "--reason", "gone"},
+			[]string{"retire", "m", "--yes", "--reason", "gone"},
 			"POST /machines/m/retirements", `{"reason":"gone"}`,
-			"machine worker-1 is retired for good; another one may have its addresses (decision " + clitest.StubDecision + ")\n",
+			"machine worker-1 is retired for good; another one may have its addresses (decision " + clitest.StubDecision + ")\n" +
+				"superseded: change " + clitest.ChangeOne + " of otto\nstays unresolved for good: attempt " + clitest.AttemptA + " of otto\n",
 		},
 		{[]string{"pin", "m", "--replace"}, "POST /machines/m/pins", `{"replace":true}`, "machine m pinned to node id n1 of cluster c1\n"},
 		// A name reaches no other path.
@@ -128,10 +135,32 @@ func TestActsOnMachinesAskForWhatTheirFlagsSay(t *testing.T) {
 	} {
 		got := runProgram(t, append([]string{"machines"}, row.args...)...)
 		seen := s.Requests()
+		for len(seen) > 1 && seen[len(seen)-1].Method == http.MethodGet { // what is read to say more
+			seen = seen[:len(seen)-1]
+		}
 		last := seen[len(seen)-1]
 		if got.Code != cli.ExitOK || last.Method+" "+last.Path != row.asks || last.Body != row.sent || got.Out != row.out {
 			t.Errorf("%v: code %d, asked %s %s for %s\n%s%s", row.args, got.Code, last.Method, last.Path, last.Body, got.Out, got.ErrOut)
 		}
+	}
+}
+
+// What is for good is asked for: without a terminal nothing is sent.
+func TestRetiringIsAskedFor(t *testing.T) {
+	s := clitest.NewStub(t)
+	if got := runProgram(t, "machines", "retire", "m", "--reason", "gone"); got.Code != cli.ExitUsage || len(s.Requests()) != 0 || !strings.Contains(got.ErrOut, "say --yes") {
+		t.Errorf("code %d, %d requests: %s", got.Code, len(s.Requests()), got.ErrOut)
+	}
+}
+
+// What holds the whole house is named of each machine.
+func TestARecoveryIsNamedAsAHold(t *testing.T) {
+	s := clitest.NewStub(t)
+	m := oneMachine()
+	m.Holds = []api.Hold{{Kind: api.HoldKindRecovery, ID: clitest.StubDecision, Since: clitest.StubNow, Scope: api.HoldScopeMachine, Reason: "this database is older"}}
+	s.On("GET /machines/{id}", clitest.Gives(http.StatusOK, m))
+	if got, want := runProgram(t, "machines", "show", "m").Out, "recovery of epoch "+clitest.StubDecision+" since 2026-11-30 08:00:00 UTC: this database is older"; !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
 	}
 }
 

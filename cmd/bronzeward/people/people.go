@@ -2,7 +2,6 @@ package people
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -31,19 +30,15 @@ func (i *identitiesRevokeCmd) Run(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	defer a.Close()
-	switch {
-	case i.Yes:
-	case !g.Interactive:
-		return cli.Usage(errors.New("nothing undoes a revocation, and there is no terminal to ask at: say --yes"))
-	default:
+	if err := g.ForGood(ctx, i.Yes, "nothing undoes a revocation", func() string {
 		question := fmt.Sprintf("%s loses all authority, for good: every call, approval and waiting change of theirs. Nothing undoes it.",
 			ask.Person(api.Person{Issuer: i.Issuer, Subject: i.Subject}))
 		if me, _, err := ask.Received[api.Caller](a.Whoami(ctx)); err == nil && me.Issuer == i.Issuer && me.Subject == i.Subject {
 			question += "\nThis is you: who else may revoke, account for attempts and recover?"
 		}
-		if err := g.Confirm(ctx, question); err != nil {
-			return err
-		}
+		return question
+	}); err != nil {
+		return err
 	}
 	done, said, err := ask.Received[api.IdentityRevocation](a.RevokeIdentity(ctx, nil, api.NewIdentityRevocation{Issuer: i.Issuer, Subject: i.Subject, Reason: i.Reason}))
 	if err != nil {

@@ -39,7 +39,7 @@ func Run(ctx context.Context, args []string, with cli.Console, globals *cli.Glob
 		return code
 	}
 	if err != nil {
-		fmt.Fprintf(with.ErrOut, "bronzeward: %v\ntry: bronzeward --help\n", err)
+		fmt.Fprintf(with.ErrOut, "bronzeward: %v\ntry: %s --help\n", err, meant(err))
 		return cli.ExitUsage
 	}
 	if err := servesFormat(parsed, globals.Output); err != nil {
@@ -53,6 +53,20 @@ func Run(ctx context.Context, args []string, with cli.Console, globals *cli.Glob
 		return exitcode.Of(err)
 	}
 	return cli.ExitOK
+}
+
+// meant is the command that arguments which cannot be read were for, as far as they name one.
+func meant(err error) string {
+	name := ""
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil {
+		for node := parse.Context.Selected(); node != nil && node.Parent != nil; node = node.Parent {
+			if node.Type == kong.CommandNode {
+				name = " " + node.Name + name
+			}
+		}
+	}
+	return "bronzeward" + name
 }
 
 // servesFormat refuses a format that the command does not print, before it does anything.

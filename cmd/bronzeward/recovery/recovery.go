@@ -87,14 +87,10 @@ func (e *enterCmd) Run(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	defer a.Close()
-	switch {
-	case e.Yes:
-	case !g.Interactive:
-		return cli.Usage(errors.New("entering recovery ends every approval there is, and there is no terminal to ask at: say --yes"))
-	default:
-		if err := g.Confirm(ctx, "Every approval becomes void, live changes end, and nothing is applied until each machine was observed and released. Nothing undoes it."); err != nil {
-			return err
-		}
+	if err := g.ForGood(ctx, e.Yes, "entering recovery ends every approval there is", func() string {
+		return "Every approval becomes void, live changes end, and nothing is applied until each machine was observed and released. Nothing undoes it."
+	}); err != nil {
+		return err
 	}
 	return done(g, func() (*http.Response, error) { return a.EnterRecovery(ctx, nil, api.Reason{Reason: e.Reason}) },
 		"recovery is entered", "bronzeward recovery status")

@@ -41,7 +41,7 @@ func entered(open int) api.RecoveryStatus {
 	from := clitest.StubNow.Add(-time.Hour)
 	return api.RecoveryStatus{
 		State: api.Entered, Epoch: newEpoch,
-		HeldMachines: []api.HeldMachine{{Name: "worker-1", Cluster: "lab", ObservedAt: &clitest.StubNow, Matches: true}, {Name: "worker-2", Cluster: "lab"}},
+		HeldMachines: []api.HeldMachine{{Name: "worker-1", Cluster: "lab", ObservedAt: &clitest.StubNow, Matches: new(true)}, {Name: "worker-2", Cluster: "lab"}},
 		Items:        append([]api.RecoveryItem{{Name: "lost", Text: "up to 12 signed entries and outcomes are lost"}}, items...),
 		Entered: &api.EnteredRecovery{
 			OldEpoch: oldEpoch, OldSize: 44, OldRoot: strings.Repeat("ab", 32), Cause: api.RolledBack, LostRows: 12, LostFrom: &from, LostUntil: &clitest.StubNow,

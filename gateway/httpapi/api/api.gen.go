@@ -567,7 +567,7 @@ type Attempt struct {
 	Digest Digest `json:"digest"`
 	ID     UUID   `json:"id"`
 
-	// Instance The gateway that sent it.
+	// Instance The gateway that opened it.
 	Instance string `json:"instance"`
 
 	// Landed Null while nobody can say.
@@ -583,6 +583,9 @@ type Attempt struct {
 	// Read What was read back; empty before that.
 	Read   Digests `json:"read"`
 	Reason string  `json:"reason"`
+
+	// Retired Whether its machine is: what is unresolved then stays so for good, and holds nobody.
+	Retired bool `json:"retired"`
 
 	// SendBy No byte was written after it.
 	SendBy time.Time `json:"send_by"`
@@ -650,8 +653,8 @@ type Change struct {
 	// Base What a machine runs, and what it has on its disk.
 	Base Digests `json:"base"`
 
-	// ChangesCount How many values it changes.
-	ChangesCount int       `json:"changes_count"`
+	// ChangesCount How many values it changes; null where nobody can say, of an adoption when no copy of what was applied before was kept.
+	ChangesCount *int      `json:"changes_count"`
 	Cluster      string    `json:"cluster"`
 	CreatedAt    time.Time `json:"created_at"`
 
@@ -718,6 +721,9 @@ type ChangeDiff struct {
 	// Base What a machine runs, and what it has on its disk.
 	Base    Digests        `json:"base"`
 	Changes []ConfigChange `json:"changes"`
+
+	// Compared False where nobody can say what changes; changes is empty then.
+	Compared bool `json:"compared"`
 
 	// Digest Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
 	Digest   Digest         `json:"digest"`
@@ -965,7 +971,10 @@ type Drift struct {
 
 	// ClosedDecisionID The entry that closed it.
 	ClosedDecisionID UUIDIfAny `json:"closed_decision_id"`
-	Cluster          string    `json:"cluster"`
+
+	// ClosedWith What the machine held when it was closed; null while it is open.
+	ClosedWith *Digests `json:"closed_with"`
+	Cluster    string   `json:"cluster"`
 
 	// Compared False when no copy of what was applied could be compared with, so that no change is listed.
 	Compared bool `json:"compared"`
@@ -1103,8 +1112,8 @@ type HealthStatus string
 type HeldMachine struct {
 	Cluster string `json:"cluster"`
 
-	// Matches What was observed is the machine it is pinned to.
-	Matches bool   `json:"matches"`
+	// Matches What was observed is the machine it is pinned to; null while it was not observed.
+	Matches *bool  `json:"matches"`
 	Name    string `json:"name"`
 
 	// ObservedAt When it was last observed since the recovery was entered.
@@ -1258,7 +1267,7 @@ type Machine struct {
 	// Serial Moves when an attempt or a drift opens or closes and when addresses or identity change.
 	Serial int64 `json:"serial"`
 
-	// Staged Whether another configuration than the active one was on its disk when it was last observed: the next reboot would bring that. Null while it was never observed, or the two cannot be compared.
+	// Staged Whether another configuration than the active one was on its disk when it was last read: the next reboot would bring that. Null while it was never read, or the two cannot be compared.
 	Staged *bool `json:"staged"`
 }
 
@@ -1567,7 +1576,7 @@ type RecoveryStatus struct {
 	// Message What was found; empty otherwise.
 	Message string `json:"message"`
 
-	// Since When it was found.
+	// Since When it was found, or recovery was entered.
 	Since *time.Time `json:"since"`
 
 	// State `rolled-back`, the database is older than OpenBao remembers, or another; `older-openbao`, OpenBao is older than the database remembers; `entered`, a recovery is under way.

@@ -620,6 +620,8 @@ type ClientInterface interface {
 
 	// GetRecovery Say whether the house is in recovery, and what is left to do.
 	//
+	// Every role may read it (act `machines.read`), as everybody who is refused because of it is sent here.
+	//
 	// Corresponds with GET /recovery (the `GetRecovery` operationId).
 	GetRecovery(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -1872,6 +1874,8 @@ func (c *Client) Readyz(ctx context.Context, reqEditors ...RequestEditorFn) (*ht
 }
 
 // GetRecovery Say whether the house is in recovery, and what is left to do.
+//
+// Every role may read it (act `machines.read`), as everybody who is refused because of it is sent here.
 //
 // Corresponds with GET /recovery (the `GetRecovery` operationId).
 func (c *Client) GetRecovery(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5650,6 +5654,8 @@ type ClientWithResponsesInterface interface {
 	ReadyzWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReadyzResponse, error)
 
 	// GetRecoveryWithResponse Say whether the house is in recovery, and what is left to do.
+	//
+	// Every role may read it (act `machines.read`), as everybody who is refused because of it is sent here.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10034,6 +10040,8 @@ func (c *ClientWithResponses) ReadyzWithResponse(ctx context.Context, reqEditors
 }
 
 // GetRecoveryWithResponse Say whether the house is in recovery, and what is left to do.
+//
+// Every role may read it (act `machines.read`), as everybody who is refused because of it is sent here.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -19,7 +19,10 @@ default hint(_) := ""
 
 hint(text) := replace(text, "{machine}", machine) if not contains(text, "{change}")
 
-hint(text) := strings.replace_n({"{machine}": machine, "{change}": input.change.id}, text) if contains(text, "{change}")
+hint(text) := strings.replace_n({"{machine}": machine, "{change}": input.change.id}, text) if {
+	contains(text, "{change}")
+	input.change.id != ""
+}
 
 # METADATA
 # scope: document
@@ -35,4 +38,4 @@ machine := input.machine.name
 # description: How a message names the change the call or act is about.
 default change := "this"
 
-change := concat(" ", ["change", input.change.id])
+change := concat(" ", ["change", input.change.id]) if input.change.id != ""

@@ -132,7 +132,17 @@ own_does_not_count := "; yours does not count when you apply it yourself" if {
 
 default nothing_to_do := ""
 
-nothing_to_do := "; the machine runs exactly this already" if input.config.identical == true
+nothing_to_do := "; the machine runs exactly this already" if {
+	input.config.identical == true
+	not landing
+}
+
+# What the machine runs is not known for good while something may still land.
+landing if {
+	some hold in input.holds
+	hold.kind in {"open-attempt", "unresolved-attempt"}
+	hold.scope == "machine"
+}
 
 default given := ""
 

@@ -182,4 +182,10 @@ test_who_approved_is_told_why_it_is_not_enough if {
 test_what_the_machine_runs_already_is_said if {
 	contains(message({"/config/identical": true}), "the machine runs exactly this already")
 	not contains(message({}), "runs exactly this already")
+	other := [{"kind": "unresolved-attempt", "scope": "cluster"}]
+	contains(message({"/config/identical": true, "/holds": other}), "the machine runs exactly this already")
+	every kind in ["open-attempt", "unresolved-attempt"] {
+		own := [{"kind": kind, "scope": "machine"}]
+		not contains(message({"/config/identical": true, "/holds": own}), "runs exactly this already")
+	}
 }

@@ -21,7 +21,7 @@ deny contains found if {
 
 # METADATA
 # title: an attempt is unresolved
-# description: Nobody knows what the last apply did.
+# description: Nobody knows what the last apply did. A dry run waits too.
 # custom:
 #   code: BW-HOLDS-002
 #   hint: bronzeward attempts show {hold}
@@ -146,8 +146,8 @@ known if is_array(input.holds)
 # scope: document
 # title: stopping
 # description: |
-#   The holds that matter to this call: all of them to a change, and only an attempt
-#   under way on the same machine to a dry run.
+#   The holds that matter to this call: all of them to a change, and those of the machine
+#   itself to a dry run, a freeze and a drift aside: it changes nothing.
 stopping contains hold if {
 	change.mutating
 	some hold in input.holds
@@ -158,7 +158,7 @@ stopping contains hold if {
 	change.dry_run
 	change.final
 	some hold in input.holds
-	hold.kind == "open-attempt"
+	not hold.kind in {"freeze", "drift"}
 	hold.scope == "machine"
 }
 

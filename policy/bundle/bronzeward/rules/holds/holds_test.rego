@@ -10,10 +10,18 @@ cases := {
 	"an open attempt holds": {"facts": {"/holds": [hold("open-attempt", "machine")]}, "want": {"BW-HOLDS-001"}},
 	"an open attempt holds a dry run": {"facts": {"/holds": [hold("open-attempt", "machine")], "/call/dry_run": true}, "want": {"BW-HOLDS-001"}},
 	"an unresolved attempt holds": {"facts": {"/holds": [hold("unresolved-attempt", "machine")]}, "want": {"BW-HOLDS-002"}},
-	"an unresolved attempt lets a dry run through": {
+	"an unresolved attempt holds a dry run": {
 		"facts": {"/holds": [hold("unresolved-attempt", "machine")], "/call/dry_run": true},
+		"want": {"BW-HOLDS-002"},
+	},
+	"another machine's attempt lets a dry run through": {
+		"facts": {"/holds": [hold("unresolved-attempt", "cluster")], "/call/dry_run": true},
 		"want": set(),
 	},
+	"drift lets a dry run through": {"facts": {"/holds": [hold("drift", "machine")], "/call/dry_run": true}, "want": set()},
+	"recovery holds a dry run": {"facts": {"/holds": [hold("recovery", "machine")], "/call/dry_run": true}, "want": {"BW-HOLDS-005"}},
+	"an unknown hold holds a dry run": {"facts": {"/holds": [hold("whim", "machine")], "/call/dry_run": true}, "want": {"BW-HOLDS-006"}},
+	"a retired machine takes no dry run": {"facts": {"/holds": [hold("retired", "machine")], "/call/dry_run": true}, "want": {"BW-HOLDS-009"}},
 	"a freeze holds": {"facts": {"/holds": [hold("freeze", "machine")]}, "want": {"BW-HOLDS-003"}},
 	"a freeze of the cluster holds": {"facts": {"/holds": [hold("freeze", "cluster")]}, "want": {"BW-HOLDS-003"}},
 	"a freeze lets through what only adopts": {"facts": {"/holds": [hold("freeze", "machine")], "/change": {"kind": "adopt"}}, "want": set()},
