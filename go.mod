@@ -18,6 +18,7 @@ require (
 	github.com/jackc/tern/v2 v2.3.4
 	github.com/jotaen/kong-completion v0.0.4
 	github.com/lestrrat-go/jwx/v2 v2.1.7
+	github.com/neticdk/go-stdlib v1.0.1
 	github.com/oapi-codegen/runtime v1.9.0
 	github.com/open-policy-agent/opa v1.22.4
 	github.com/openbao/openbao/api/v2 v2.7.1
@@ -105,7 +106,6 @@ require (
 	github.com/mitchellh/mapstructure v1.5.0 // indirect
 	github.com/mitchellh/reflectwalk v1.0.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/neticdk/go-stdlib v1.0.1 // indirect
 	github.com/oasdiff/yaml v0.1.1 // indirect
 	github.com/oasdiff/yaml3 v0.0.14 // indirect
 	github.com/opencontainers/runtime-spec v1.3.0 // indirect

@@ -11,13 +11,11 @@ import (
 	"bronzeward/policy"
 )
 
-// plainRefusals are the codes that refuse an act whatever it is about: the caller is revoked,
-// has no role for it, is automation, proves nothing any more, or asks for a certificate without
-// a token or where none is granted; or no law is live, or the house may be older than it was.
-var plainRefusals = []string{actCode(1), actCode(2), actCode(3), actCode(4), actCode(5), actCode(8), actCode(9), policy.CodeNoPolicy, codeRolledBack, codeOlderOpenBao}
-
-// actCode is a code of data.bronzeward.api, which words it.
-func actCode(n int) string { return fmt.Sprintf("BW-ACT-%03d", n) }
+// plainRefusal is true for what refuses an act whatever it is about: by the law, or because no law
+// is live, or the house may be older than it was.
+func plainRefusal(r policy.Reason) bool {
+	return policy.RefusesAnyAct(r.Code) || slices.Contains([]string{policy.CodeNoPolicy, codeRolledBack, codeOlderOpenBao}, r.Code)
+}
 
 // May refuses, with its entry, what is refused whatever the act is about: before a body is
 // read, a row is looked up or a lock is taken, so that nobody without a role costs the others
@@ -37,7 +35,7 @@ func (a *Acts) May(ctx context.Context, by Actor, name, subject string) error {
 		}
 		f, d := a.judged(ctx, by, name, subject, snap)
 		// What else is said is said for want of a change, and is not so.
-		d.Reasons = slices.DeleteFunc(slices.Clone(d.Reasons), func(r policy.Reason) bool { return !slices.Contains(plainRefusals, r.Code) })
+		d.Reasons = slices.DeleteFunc(slices.Clone(d.Reasons), func(r policy.Reason) bool { return !plainRefusal(r) })
 		if d.Allow || len(d.Denials()) == 0 {
 			return nil
 		}

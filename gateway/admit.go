@@ -195,8 +195,12 @@ func (c *call) admit(t *target, l *look, ready prepared) (control.Admission, jud
 		if moved || c.unprepared(ready, w) {
 			return control.Judgement{Retry: true}
 		}
-		d := inRecovery(locked.Standing, c.mayAct(locked, w.match, inFlight(locked, retell(w.decision, w.overtaken))))
+		d, about := c.mayAct(locked, w.match, inFlight(locked, retell(w.decision, w.overtaken)))
+		d = inRecovery(locked.Standing, d)
 		e, err := withFacts(c.entry(now, d), f)
+		if err == nil && about != nil {
+			e, err = c.aboutAct(e, about)
+		}
 		if err != nil {
 			d = policy.Deny("BW-BOOK-002", "the facts of this call cannot be written down", "")
 			e = c.entry(now, d)

@@ -73,6 +73,7 @@ func newHouse(t testing.TB, change func(*setup)) *house {
 	h.db = must(faults.OpenDatabase(context.Background(), server.DSN(name, "postgres")))(t)
 	t.Cleanup(h.db.Close)
 	t.Cleanup(func() { h.holdsThem(t) })
+	t.Cleanup(func() { h.comesOutTheSame(t) })
 	dsn := server.DSN(name, asGateway)
 	if s.proxied {
 		h.proxy = must(faults.NewProxy(server.Socket(), server.Port()))(t)

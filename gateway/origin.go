@@ -80,10 +80,8 @@ func (c *call) deniedAct(t *target) error {
 			snap = c.g.laws.current(c.ctx, c.g)
 			continue
 		}
-		e := c.entry(t, d)
-		e.Method, e.Class = c.act.name, "act"
-		var err error
-		if e.Facts, err = json.Marshal(f); err != nil {
+		e, err := c.aboutAct(c.entry(t, d), f)
+		if err != nil {
 			return c.notWritten(uuid.Nil, err)
 		}
 		receipt, err := c.g.write(c.ctx, e)
@@ -95,20 +93,31 @@ func (c *call) deniedAct(t *target) error {
 	}
 }
 
-// mayAct adds what the law says of the act itself. A call through the Talos API is no act.
-func (c *call) mayAct(locked control.Locked, match *control.Change, d policy.Decision) policy.Decision {
+// mayAct adds what the law says of the act itself. A call through the Talos API is no act. about is
+// what the law was asked when its answer is about the act alone, else null.
+func (c *call) mayAct(locked control.Locked, match *control.Change, d policy.Decision) (said policy.Decision, about *policy.Act) {
 	if c.act == nil {
-		return d
+		return d, nil
 	}
-	said := c.g.judge.DecideAct(c.ctx, c.actFacts(match, locked.Epoch, locked.Now, locked.CallerRevoked))
+	f := c.actFacts(match, locked.Epoch, locked.Now, locked.CallerRevoked)
+	said = c.g.judge.DecideAct(c.ctx, f)
 	if said.Revision != locked.LiveRevision {
-		return overtaken(locked.LiveRevision)
+		return overtaken(locked.LiveRevision), nil
 	}
 	if said.Allow {
-		return c.onlyThatChange(match, locked.Now, d)
+		return c.onlyThatChange(match, locked.Now, d), nil
 	}
 	said.Approvals = d.Approvals
-	return said
+	return said, f
+}
+
+// aboutAct makes the entry one of the act that the law refused, so that what it says can be judged
+// again on the facts it was said of.
+func (c *call) aboutAct(e audit.Entry, about *policy.Act) (audit.Entry, error) {
+	var err error
+	e.Method, e.Class = c.act.name, "act"
+	e.Facts, err = json.Marshal(about)
+	return e, err
 }
 
 // named fills in the entry which live change it is about. A proposal that only waits for

@@ -44,6 +44,7 @@ type law struct {
 	revision  string
 	admission rego.PreparedEvalQuery
 	api       rego.PreparedEvalQuery
+	compiler  *ast.Compiler
 	bundle    *Bundle
 }
 
@@ -85,7 +86,7 @@ func prepare(ctx context.Context, b *Bundle) (*law, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &law{revision: b.revision, bundle: b}
+	l := &law{revision: b.revision, compiler: c, bundle: b}
 	for _, q := range []struct {
 		text string
 		into *rego.PreparedEvalQuery

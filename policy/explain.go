@@ -19,8 +19,8 @@ import (
 // leaves out the index, and a person waits for it, not a call.
 const explainBudget = 10 * time.Second
 
-// Explanation says what each rule of the law said of a Call, and why the others were
-// silent.
+// Explanation says what each rule of the law said of a Call or an Act, and why the others
+// were silent.
 type Explanation struct {
 	Decision Decision          `json:"decision"`
 	Rules    []RuleExplanation `json:"rules"`
@@ -37,6 +37,8 @@ type RuleExplanation struct {
 	Fired bool   `json:"fired"`
 	// Messages are what the rule said; empty unless it fired.
 	Messages []string `json:"messages,omitempty"`
+	// Facts are what the rule that fired, and the rules it asks, read, in order of their paths.
+	Facts []FactRead `json:"facts,omitempty"`
 	// Why is the expression that did not hold, as it is written, and WhyLine its line;
 	// empty when the rule fired.
 	Why     string `json:"why,omitempty"`
@@ -93,16 +95,51 @@ func (e *Engine) Explain(ctx context.Context, f *Facts) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, fmt.Errorf("explaining: %w", err)
 	}
+	return l.explain(ctx, l.admission, in, false, func(ctx context.Context) Decision { return e.Decide(ctx, f) })
+}
+
+// ExplainRecorded judges a past decision again as DecideRecorded does and says why, as Explain
+// does of the present.
+func (e *Engine) ExplainRecorded(ctx context.Context, r *Recorded) (Explanation, error) {
+	decide := func(ctx context.Context) Decision { return e.DecideRecorded(ctx, r) }
+	l := e.live.Load()
+	if l == nil {
+		return Explanation{Decision: decide(ctx), Rules: []RuleExplanation{}}, nil
+	}
+	query := l.admission
+	if r.Act != nil {
+		query = l.api
+	}
+	in, err := r.input, error(nil)
+	switch {
+	case in != nil:
+	case r.Act != nil:
+		in = actValue(r.Act)
+	default:
+		in, err = factsValue(r.Call)
+	}
+	if err != nil {
+		return Explanation{}, fmt.Errorf("explaining: %w", err)
+	}
+	return l.explain(ctx, query, in, r.Act != nil, decide)
+}
+
+// explain follows one evaluation. api is true for an act: the rules about acts are other ones.
+func (l *law) explain(ctx context.Context, query rego.PreparedEvalQuery, in ast.Value, api bool, decide func(context.Context) Decision) (Explanation, error) {
 	ctx, cancel := context.WithTimeout(ctx, explainBudget)
 	defer cancel()
 	w := &watcher{entered: map[uint64]place{}, seen: map[place]*trail{}}
-	if _, err := l.admission.Eval(ctx, rego.EvalParsedInput(in), rego.EvalQueryTracer(w),
+	if _, err := query.Eval(ctx, rego.EvalParsedInput(in), rego.EvalQueryTracer(w),
 		rego.EvalRuleIndexing(false), rego.EvalEarlyExit(false)); err != nil && ctx.Err() != nil {
 		return Explanation{}, fmt.Errorf("explaining: %w", errors.Join(err, ctx.Err()))
 	}
-	out := Explanation{Decision: e.Decide(ctx, f), Rules: []RuleExplanation{}}
-	for _, r := range codedRules(l.bundle.parsed.law) {
-		out.Rules = append(out.Rules, w.explain(r, out.Decision))
+	out := Explanation{Decision: decide(ctx), Rules: []RuleExplanation{}}
+	for _, r := range codedRules(l.bundle.parsed.law, api) {
+		x := w.explain(r, out.Decision)
+		if x.Fired {
+			x.Facts = l.factsRead(r.place, in)
+		}
+		out.Rules = append(out.Rules, x)
 	}
 	return out, nil
 }
@@ -156,11 +193,12 @@ type place struct {
 	line int
 }
 
-func codedRules(mods map[string]*ast.Module) []coded {
+// codedRules are the rules with a code about calls, or about acts on Bronzeward itself.
+func codedRules(mods map[string]*ast.Module, api bool) []coded {
 	var out []coded
 	for _, m := range mods {
-		if isAPI(m) {
-			continue // about acts, not calls
+		if isAPI(m) != api {
+			continue
 		}
 		for _, a := range m.Annotations {
 			code, ok := a.Custom["code"].(string)

@@ -258,6 +258,8 @@ func scalar(v any) (*ast.Term, error) {
 		return str(x), nil
 	case bool:
 		return boole(x), nil
+	case json.Number:
+		return ast.NewTerm(ast.Number(x)), nil
 	case int:
 		return num(int64(x)), nil
 	case int64:

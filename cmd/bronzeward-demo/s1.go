@@ -26,7 +26,7 @@ func s1(ctx context.Context, s *stage) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
+	defer func() { err = s.leave(ctx, w, err) }()
 	for _, step := range []func(context.Context, *stage, *world.World) error{
 		s1Observed, s1Nothing, s1Swapped, s1ControlPlane, s1Maintenance, s1Secrets,
 	} {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -27,7 +26,7 @@ func s3(ctx context.Context, s *stage) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
+	defer func() { err = s.leave(ctx, w, err) }()
 	db, err := pgx.Connect(ctx, w.Postgres.DSN(world.Database, "postgres"))
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func s4(ctx context.Context, s *stage) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
+	defer func() { err = s.leave(ctx, w, err) }()
 	p := &play{stage: s, w: w}
 	if p.db, err = superuser(ctx, w); err != nil {
 		return err

@@ -31,7 +31,7 @@ func s6(ctx context.Context, s *stage) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
+	defer func() { err = s.leave(ctx, w, err) }()
 	i := &interruption{play: &play{stage: s, w: w}}
 	if i.play.db, err = superuser(ctx, w); err != nil {
 		return err

@@ -29,7 +29,7 @@ func s7(ctx context.Context, s *stage) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
+	defer func() { err = s.leave(ctx, w, err) }()
 	r := &restoring{play: &play{stage: s, w: w}, backup: w.Path("backup"), held: map[string][]byte{}}
 	if err := r.connect(ctx); err != nil {
 		return err

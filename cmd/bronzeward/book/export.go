@@ -21,7 +21,7 @@ const (
 
 type exportCmd struct {
 	DatabaseFlags
-	Since  string `help:"Only rows recorded from this time on: a time, a day in your zone, or so long ago, such as 24h."`
+	Since  string `help:"Only rows recorded from this time on: a time, a day in your zone, or so long ago, such as 24h or 7d."`
 	Until  string `help:"Only rows recorded before this time, written like --since."`
 	Format string `enum:"jsonl,opa" default:"jsonl" help:"jsonl: every entry and outcome with its record as it was hashed. opa: decisions of the law, as OPA writes its decision log."`
 	After  string `placeholder:"ID" help:"Continue after the row of this id."`

@@ -44,7 +44,7 @@ type filterFlags struct {
 	Path    string `help:"Only decisions that change this path of the configuration, or something in it: machine.sysctls."`
 	Change  string `help:"Only decisions about this change."`
 	Attempt string `help:"Only the decision of this attempt."`
-	Since   string `help:"Only the last so much time, such as 24h, or from a time on, written like --from."`
+	Since   string `help:"Only the last so much time, such as 24h or 7d, or from a time on, written like --from."`
 	From    string `help:"Only from this time on: 2026-11-30T08:00:00Z, or a day, 2026-11-30, in your zone."`
 	Until   string `help:"Only before this time, written like --from."`
 }

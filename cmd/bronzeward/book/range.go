@@ -25,15 +25,15 @@ func rangeOf(since, until string) (s span, err error) {
 
 // endOf reads a time, a day, or so long ago.
 func endOf(flag, text string) (time.Time, error) {
-	if ago, err := time.ParseDuration(text); err == nil {
+	if ago, err := cli.ParseSpan(text); err == nil {
 		if ago <= 0 {
-			return time.Time{}, fmt.Errorf("%s %q is not in the past: so long ago reads 24h", flag, text)
+			return time.Time{}, fmt.Errorf("%s %q is not in the past: so long ago reads 24h or 7d", flag, text)
 		}
 		return time.Now().Add(-ago), nil
 	}
 	t, err := cli.Moment(flag, text)
 	if err != nil {
-		return t, fmt.Errorf("%w, nor so long ago, such as 24h", err)
+		return t, fmt.Errorf("%w, nor so long ago, such as 24h or 7d", err)
 	}
 	return t, nil
 }

@@ -20,7 +20,7 @@ const mostCounted = 10_000
 
 type statsCmd struct {
 	DatabaseFlags
-	Since string `help:"Only decisions from this time on: a time, a day in your zone, or so long ago, such as 24h."`
+	Since string `help:"Only decisions from this time on: a time, a day in your zone, or so long ago, such as 24h or 7d."`
 	Until string `help:"Only decisions before this time, written like --since."`
 	Top   int    `default:"20" help:"At most so many reasons, machines and people, those with the most decisions first."`
 }

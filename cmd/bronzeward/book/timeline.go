@@ -13,7 +13,7 @@ import (
 type timelineCmd struct {
 	SourceFlags
 	Machine string `arg:"" help:"Machine, by its name at that time."`
-	Since   string `help:"Only from this time on: a time, a day in your zone, or so long ago, such as 24h."`
+	Since   string `help:"Only from this time on: a time, a day in your zone, or so long ago, such as 24h or 7d."`
 	Until   string `help:"Only before this time, written like --since."`
 	Reads   bool   `help:"Reads that were allowed, too."`
 	Limit   int    `default:"200" help:"At most this many, up to 1000."`

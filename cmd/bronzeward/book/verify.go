@@ -15,7 +15,7 @@ import (
 
 type verifyCmd struct {
 	DatabaseFlags
-	Since      string   `help:"Read only rows recorded from this time on: a time, a day in your zone, or so long ago, such as 24h. The tree and its checkpoints are verified whole all the same."`
+	Since      string   `help:"Read only rows recorded from this time on: a time, a day in your zone, or so long ago, such as 24h or 7d. The tree and its checkpoints are verified whole all the same."`
 	Until      string   `help:"Read only rows recorded before this time, written like --since."`
 	Checkpoint []string `placeholder:"FILE" sep:"none" help:"Hold the book to a checkpoint you kept, as \"bronzeward decisions checkpoint --keep\" writes it; may be given again."`
 	PublicKey  string   `placeholder:"FILE" help:"Public keys of the checkpoints, as \"bronzeward openbao checkpoint-key --public-key\" prints them. Without them no signature is checked."`

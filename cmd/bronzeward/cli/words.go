@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,4 +57,32 @@ func Count(n int64, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// ParseSpan reads a length of time as Span and Go write it, with days and weeks besides: 90m, 24h,
+// 7d, 1d12h, 2w. A day has 24 hours.
+func ParseSpan(text string) (time.Duration, error) {
+	rest, days := text, time.Duration(0)
+	for _, unit := range []struct {
+		name string
+		is   time.Duration
+	}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}} {
+		number, after, found := strings.Cut(rest, unit.name)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseUint(number, 10, 16)
+		if err != nil || n > 9999 { // weeks of which fit into a Duration
+			return 0, fmt.Errorf("%q is no length of time such as 90m, 24h or 7d", text)
+		}
+		days, rest = days+time.Duration(n)*unit.is, after
+	}
+	if rest == "" && days > 0 {
+		return days, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if err != nil || days > 0 && more < 0 {
+		return 0, fmt.Errorf("%q is no length of time such as 90m, 24h or 7d", text)
+	}
+	return days + more, nil
 }

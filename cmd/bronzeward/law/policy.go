@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bronzeward/cmd/bronzeward/ask"
+	"bronzeward/cmd/bronzeward/book"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway"
 	"bronzeward/policy"
@@ -22,6 +23,10 @@ type Commands struct {
 	Check    policyCheckCmd    `cmd:"" help:"Say everything that is wrong with a directory of rules; exit code 3 if anything is."`
 	Test     policyTestCmd     `cmd:"" help:"Run the directory's Rego tests, with coverage; exit code 3 if one fails."`
 	Eval     policyEvalCmd     `cmd:"" help:"Judge the facts of one call and say which rules fired, and why the others did not."`
+	Explain  policyExplainCmd  `cmd:"" help:"Judge a past decision again and say which rules fired on which facts, and why the others did not."`
+	Replay   policyReplayCmd   `cmd:"" help:"Judge past decisions again, by a draft or by their own law; exit code 3 when one comes out otherwise. It needs a database login."`
+	Shadow   policyShadowCmd   `cmd:"" help:"Say whom rules on the steps shadow and warn would have refused. It needs a database login."`
+	Diff     policyDiffCmd     `cmd:"" help:"Say how two laws differ: files, rules, data; exit code 3 when they do."`
 	Activate policyActivateCmd `cmd:"" help:"Make a directory the live law, after its trial."`
 	Status   policyStatusCmd   `cmd:"" help:"Say which revision is live."`
 }
@@ -150,42 +155,22 @@ func (p *policyEvalCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if g.Output != "table" {
 		return g.Print(why, nil, nil)
 	}
-	showExplanation(g, why)
+	showExplanation(g.Out, why)
 	return nil
-}
-
-func showExplanation(g *cli.Globals, why policy.Explanation) {
-	verdict := "DENY"
-	if why.Decision.Allow {
-		verdict = "ALLOW"
-	}
-	fmt.Fprintf(g.Out, "%s  (revision %.12s, OPA %s)\n", verdict, why.Decision.Revision, why.Decision.OPA)
-	fmt.Fprintf(g.Out, "approvals required: %d; upstream roles: %v; redact: %t\n", why.Decision.Approvals.Required, why.Decision.UpstreamRoles, why.Decision.Redact)
-	fmt.Fprintln(g.Out, "\nfired")
-	for _, r := range why.Decision.Reasons {
-		fmt.Fprintf(g.Out, "  %s %-6s %s\n", r.Code, r.Severity, r.Message)
-		if r.Hint != "" {
-			fmt.Fprintf(g.Out, "      try: %s\n", r.Hint)
-		}
-	}
-	if len(why.Decision.Reasons) == 0 {
-		fmt.Fprintln(g.Out, "  (no rule)")
-	}
-	fmt.Fprintln(g.Out, "\nsilent, and the first thing that did not hold")
-	for _, r := range why.Rules {
-		if !r.Fired {
-			fmt.Fprintf(g.Out, "  %s  %s\n      %s:%d  %s\n", r.Code, r.Title, r.File, r.WhyLine, r.Why)
-		}
-	}
 }
 
 type policyActivateCmd struct {
 	ask.CredentialFlags
+	GateFlags
 	Dir string `arg:"" help:"Directory with the law."`
 }
 
 func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
 	b, err := loadBundle(p.Dir)
+	if err != nil {
+		return err
+	}
+	since, limited, err := p.span()
 	if err != nil {
 		return err
 	}
@@ -203,6 +188,11 @@ func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
 		return err
 	}
 	defer d.close()
+	if limited {
+		if err := p.pass(ctx, g, book.PastOf(d.store.Pool()), since, b); err != nil {
+			return err
+		}
+	}
 	receipt, err := d.acts.Activate(ctx, d.actor, b)
 	if untold := (*gateway.NotAnchoredError)(nil); errors.As(err, &untold) {
 		return fmt.Errorf("revision %s is live: %w", b.Revision(), err)
