@@ -168,7 +168,7 @@ type policyActivateCmd struct {
 func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
 	b, err := loadBundle(p.Dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w\nthe live one stays", err)
 	}
 	since, limited, err := p.span()
 	if err != nil {
