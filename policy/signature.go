@@ -167,7 +167,7 @@ func (k Keys) signedFiles(signatures []byte) (id string, files map[string]opa.Fi
 		key := k[id]
 		files, err := opa.VerifyBundleSignature(sc, opa.NewVerificationConfig(map[string]*opa.KeyConfig{id: {Key: key.PEM, Algorithm: key.Algorithm}}, id, "", nil))
 		if err == nil {
-			return id, files, nil
+			return id, below(files), nil
 		}
 	}
 	e := &SignatureError{
@@ -179,6 +179,27 @@ func (k Keys) signedFiles(signatures []byte) (id string, files map[string]opa.Fi
 		e.Message = fmt.Sprintf("%s, which names the key %q, was made by none of the keys in policy.keys (%s)", SignaturesFile, e.KeyID, k.named())
 	}
 	return "", nil, e
+}
+
+// below are the signed files by their names in the law. `opa sign --bundle law` names them from where it
+// was run ("law/.manifest"): the manifest says where the law begins. Files that lie elsewhere keep their
+// names, and then nothing of the law is where it should be.
+func below(files map[string]opa.FileInfo) map[string]opa.FileInfo {
+	top := ""
+	for name := range files {
+		if dir := path.Dir(name); path.Base(name) == ManifestFile && (top == "" || len(dir) < len(top)) {
+			top = dir
+		}
+	}
+	out := map[string]opa.FileInfo{}
+	for name, info := range files {
+		short, is := strings.CutPrefix(name, top+"/")
+		if top == "" || top == "." || !is {
+			return files
+		}
+		out[short] = info
+	}
+	return out
 }
 
 func (k Keys) named() string { return strings.Join(k.IDs(), ", ") }

@@ -107,6 +107,6 @@ func hashed(dir string) ([]bundle.FileInfo, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, bundle.NewFile(strings.TrimPrefix(f.Path(), "/"), hex.EncodeToString(sum), "SHA-256"))
+		out = append(out, bundle.NewFile(strings.TrimPrefix(f.URL(), "/"), hex.EncodeToString(sum), "SHA-256"))
 	}
 }
