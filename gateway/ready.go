@@ -25,7 +25,11 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 		problems = append(problems, "no policy is live: bronzeward policy activate DIR")
 	case g.judge.Revision() != snap.LiveRevision:
 		if err := g.laws.load(ctx, g, snap.LiveRevision); err != nil {
-			problems = append(problems, "the live policy cannot be loaded")
+			problem := "the live policy cannot be loaded"
+			if why := g.laws.why.Load(); why != nil {
+				problem += ": " + why.Error()
+			}
+			problems = append(problems, problem)
 		}
 	}
 	credentials, warnings := credentialsReady(g.credentials(ctx), time.Now())
