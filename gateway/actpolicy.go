@@ -33,6 +33,8 @@ type coming struct {
 	way    string
 	signed policy.Signed
 	bad    *policy.SignatureError // why the pinned keys do not prove it
+	// above is the live law's own counter: it may have become live before any key was pinned.
+	above int64
 	// agreed are who agreed, as the judge counted them last.
 	agreed []string
 }
@@ -119,6 +121,10 @@ func (a *Acts) makeLive(ctx context.Context, c *coming, name string, once *contr
 	if err := a.mayActivateAgain(ctx, c.by, c.Bundle); err != nil {
 		return audit.Receipt{}, err
 	}
+	var err error
+	if c.above, err = a.liveCounter(ctx); err != nil {
+		return audit.Receipt{}, err
+	}
 	revision := c.Bundle.Revision()
 	act, said, err := a.actBesides(ctx, c.by, name, revision, revision, besides{judge: c.judge, entry: c.note})
 	if err != nil {
@@ -132,6 +138,23 @@ func (a *Acts) makeLive(ctx context.Context, c *coming, name string, once *contr
 	return receipt, a.anchored(ctx, said, a.denied(ctx, err, said))
 }
 
+// liveCounter is the counter of the live law, if the pinned keys prove it; zero otherwise.
+func (a *Acts) liveCounter(ctx context.Context) (int64, error) {
+	snap, err := a.Store.Refresh(ctx, 0)
+	if err != nil || len(a.Keys) == 0 || snap.LiveRevision == "" {
+		return 0, err
+	}
+	b, err := a.SavedLaw(ctx, snap.LiveRevision)
+	if err != nil {
+		return 0, err
+	}
+	signed, err := a.Keys.Verify(b, b.Proof())
+	if bad := (*policy.SignatureError)(nil); errors.As(err, &bad) {
+		return 0, nil
+	}
+	return signed.Counter, err
+}
+
 // judgeProof refuses what the pinned keys do not prove.
 func (c *coming) judgeProof(_ control.Stamp, d policy.Decision) policy.Decision {
 	if c.bad != nil {
@@ -142,15 +165,15 @@ func (c *coming) judgeProof(_ control.Stamp, d policy.Decision) policy.Decision 
 
 // judge is what no law waives when another becomes live, read under the authority lock.
 func (c *coming) judge(st control.Stamp, d policy.Decision) policy.Decision {
-	revision := c.Bundle.Revision()
+	revision, highest := c.Bundle.Revision(), max(st.Law.Highest, c.above)
 	d = c.judgeProof(st, d)
 	switch {
 	case c.way == control.WayRollback && !st.Law.WasLive:
 		d = refusedToo(d, "BW-BUNDLE-003", fmt.Sprintf("the law %.12s never was live, so there is no going back to it", revision),
 			"bronzeward policy activate DIR, or bronzeward policy history for what was live")
-	case c.way == control.WayActivate && c.bad == nil && c.signed.KeyID != "" && c.signed.Counter <= st.Law.Highest:
-		d = refusedToo(d, "BW-BUNDLE-002", fmt.Sprintf("the law %.12s carries the counter %d, and a law with the counter %d was live already", revision, c.signed.Counter, st.Law.Highest),
-			fmt.Sprintf("set metadata.bronzeward.counter in .manifest to %d or more and sign it again; to go back on purpose: bronzeward policy rollback %.12s", st.Law.Highest+1, revision))
+	case c.way == control.WayActivate && c.bad == nil && c.signed.KeyID != "" && c.signed.Counter <= highest:
+		d = refusedToo(d, "BW-BUNDLE-002", fmt.Sprintf("the law %.12s carries the counter %d, and a law with the counter %d was live already", revision, c.signed.Counter, highest),
+			fmt.Sprintf("set metadata.bronzeward.counter in .manifest to %d or more and sign it again; to go back on purpose: bronzeward policy rollback %.12s", highest+1, revision))
 	}
 	if st.LiveRevision == "" {
 		d.Approvals.Required = 0 // there is no law yet that asks, and nobody who could agree by it
