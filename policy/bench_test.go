@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"testing"
 )
 
@@ -38,7 +41,7 @@ func worker15K() *Facts {
 		})
 	}
 	f.Config.Changes = append(f.Config.Changes, ConfigChange{
-		Document: "v1alpha1", Path: `machine.sysctls["vm.swappiness"]`, Field: "machine.sysctls", After: "fp:3",
+		Document: "v1alpha1", Path: `machine.sysctls["vm.swappiness"]`, Field: "machine.sysctls", Before: "60", After: "10",
 	})
 	return f
 }
@@ -89,5 +92,24 @@ func BenchmarkFactsValue(b *testing.B) {
 		if _, err := factsValue(f); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// The facts that bench/opaenvoy judges, beside another evaluation of the same bundle.
+func TestFactsOfTheBenchmarkAreCurrent(t *testing.T) {
+	f := worker15K()
+	f.Change = sampleChange()
+	want, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "testdata/apply-15KiB.json"
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, append(want, '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(bytes.TrimSpace(got), want) {
+		t.Errorf("%s is not what the benchmark here judges (%v); UPDATE_GOLDEN=1 writes it", path, err)
 	}
 }

@@ -22,11 +22,7 @@ func (s *stage) leave(ctx context.Context, w *world.World, err error) error {
 
 // again judges the book again, with the auditor's login and nothing else of the house.
 func (s *stage) again(ctx context.Context, w *world.World) error {
-	desk, err := os.MkdirTemp(s.dir, "auditor-")
-	if err != nil {
-		return err
-	}
-	out, err := w.Alone(ctx, desk, []string{"BRONZEWARD_AUDITOR_URL=" + w.Postgres.DSN(world.Database, "auditor")}, "policy", "replay", "-o", "json")
+	out, err := s.auditor(ctx, w, "policy", "replay", "-o", "json")
 	if err != nil {
 		return fmt.Errorf("judging the book again by its own laws: %w", err)
 	}
@@ -44,4 +40,13 @@ func (s *stage) again(ctx context.Context, w *world.World) error {
 	}
 	s.did("the whole book judged again, each decision by its own law: %d of %d came out the same, the others no law made", report.Same, report.Decisions)
 	return nil
+}
+
+// auditor runs a command with the auditor's database login and nothing else of the house.
+func (s *stage) auditor(ctx context.Context, w *world.World, args ...string) (string, error) {
+	desk, err := os.MkdirTemp(s.dir, "auditor-")
+	if err != nil {
+		return "", err
+	}
+	return w.Alone(ctx, desk, []string{"BRONZEWARD_AUDITOR_URL=" + w.Postgres.DSN(world.Database, "auditor")}, args...)
 }

@@ -18,7 +18,7 @@ const usage = `usage: bronzeward-demo [command]
 
   (none)          start everything, print what to try, run until Ctrl-C
   script          run the commands of the demo, check each, and end
-  scenario NAME   run one scenario (S0, S1, S3 to S8) and end; "all" runs all
+  scenario NAME   run one scenario (S0 to S8) and end; "all" runs all
   leakscan        run a story with secrets in it, and search everything it leaves for them
   node …          run one fake Talos node as a process of its own
   bench …         measure, side by side: direct, a bare proxy, Bronzeward (-h lists flags)

@@ -18,7 +18,7 @@ import (
 type scenario func(ctx context.Context, s *stage) error
 
 func all() map[string]scenario {
-	return map[string]scenario{"S0": s0, "S1": s1, "S3": s3, "S4": s4, "S5": s5, "S6": s6, "S7": s7, "S8": s8}
+	return map[string]scenario{"S0": s0, "S1": s1, "S2": s2, "S3": s3, "S4": s4, "S5": s5, "S6": s6, "S7": s7, "S8": s8}
 }
 
 // stage is what a scenario stands on and prints to.

@@ -126,6 +126,9 @@ func (r *changeRun) closed(to State, runs string) {
 		r.m.giveBack()
 	case StateUnresolved:
 	default:
+		if to == StateCompleted {
+			r.m.applied = runs
+		}
 		r.m.runs(runs)
 	}
 }

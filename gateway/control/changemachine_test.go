@@ -141,7 +141,7 @@ func (r *changeRun) capture() {
 			r.ended[r.c.ID] = r.m.state
 		}
 		r.c, r.a = *adm.Change, nil
-		r.m = model{state: ChangeWaiting, asked: q, owner: p, revoked: r.m.revoked, base: r.m.base, pin: r.m.pin, of: r.m.base}
+		r.m = model{state: ChangeWaiting, asked: q, owner: p, revoked: r.m.revoked, base: r.m.base, applied: r.m.applied, pin: r.m.pin, of: r.m.base}
 		r.m.recount() // a law may ask for no approval
 	}
 }
@@ -243,6 +243,8 @@ func (r *changeRun) spend() {
 		r.came(err, "moved")
 	case r.m.counting(q, p) < q.Required:
 		r.came(err, "attempts_approvals")
+	case r.m.applied != "" && r.c.Base != r.m.applied:
+		r.came(err, "attempts_no_unseen_drift")
 	default:
 		r.came(err, "")
 		r.a, r.aged = adm.Attempt, false

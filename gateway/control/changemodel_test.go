@@ -19,9 +19,10 @@ type model struct {
 	lateToGo bool // use_by has passed
 	// attempt is the state of the change's own attempt; empty without.
 	attempt State
-	// base is what the machine runs, and pin who it is.
-	base string
-	pin  int
+	// base is what the machine runs, applied what it was applied last, empty before that, and pin who it is.
+	base    string
+	applied string
+	pin     int
 	// of is what the change was proposed against, and overtaken what the machine ran instead.
 	of, overtaken string
 }

@@ -94,7 +94,7 @@ func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
 	}
 	b, err := loadBundle(p.Law)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w\nthe live one stays", err)
 	}
 	return p.live(ctx, g, p.CredentialFlags, p.Law, b, (*gateway.Acts).Activate)
 }
