@@ -35,7 +35,7 @@ func (a *Acts) mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle)
 	if err != nil {
 		return err
 	}
-	able := 0
+	able := map[policy.Person]bool{}
 	for _, p := range seen {
 		if p.Person == personOf(by.Caller) {
 			continue
@@ -46,13 +46,13 @@ func (a *Acts) mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle)
 			},
 		})
 		if may.Allow {
-			able++
+			able[p.Person] = true
 		}
-		if able >= d.Approvals.Required {
+		if len(able) >= d.Approvals.Required {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: it asks for the agreement of %d besides whoever activates (policy_approvals), and only %d other people have been seen here who could give it; "+
-		"have them call the gateway once in a group with the role policy-admin, or lower policy_approvals. The live law stays",
-		ErrLockOut, d.Approvals.Required, able)
+	return fmt.Errorf("%w: it asks for the agreement of %d besides whoever activates (policy_approvals), and only %d other people are known here who could give it; "+
+		"have them agree to this one (bronzeward policy save DIR, then bronzeward policy approve %.12s), or lower policy_approvals. The live law stays",
+		ErrLockOut, d.Approvals.Required, len(able), b.Revision())
 }

@@ -60,7 +60,7 @@ func (a *Acts) SavePolicy(ctx context.Context, by Actor, d Draft, once *control.
 	if err != nil {
 		return audit.Receipt{}, err
 	}
-	if err := a.firstLaw(ctx, d.Bundle); err != nil {
+	if err := a.firstLaw(ctx, c); err != nil {
 		return audit.Receipt{}, err
 	}
 	return a.save(ctx, c, once)
@@ -81,13 +81,16 @@ func (a *Acts) save(ctx context.Context, c *coming, once *control.Once) (audit.R
 	return receipt, a.denied(ctx, err, said)
 }
 
-// firstLaw has a law judge itself while none is live.
-func (a *Acts) firstLaw(ctx context.Context, b *policy.Bundle) error {
+// firstLaw has a law judge itself while none is live; one that the pinned keys do not prove judges nothing.
+func (a *Acts) firstLaw(ctx context.Context, c *coming) error {
 	snap, err := a.Store.Refresh(ctx, 0)
-	if err != nil || snap.LiveRevision != "" {
+	switch {
+	case err != nil || snap.LiveRevision != "":
 		return err
+	case c.bad != nil:
+		return c.bad
 	}
-	return a.Judge.Use(ctx, b)
+	return a.Judge.Use(ctx, c.Bundle)
 }
 
 // Activate saves a draft and makes it live. *DeniedAct where the law, the pinned keys, the counter or
@@ -97,7 +100,7 @@ func (a *Acts) Activate(ctx context.Context, by Actor, d Draft, once *control.On
 	if err != nil {
 		return audit.Receipt{}, err
 	}
-	if err := a.firstLaw(ctx, d.Bundle); err != nil {
+	if err := a.firstLaw(ctx, c); err != nil {
 		return audit.Receipt{}, err
 	}
 	if receipt, err := a.save(ctx, c, nil); err != nil {
@@ -181,7 +184,7 @@ func (c *coming) judge(st control.Stamp, d policy.Decision) policy.Decision {
 	c.agreed = nil
 	for _, one := range st.Law.Agreed {
 		if one.Person != personOf(c.by.Caller) {
-			c.agreed = append(c.agreed, one.Subject)
+			c.agreed = append(c.agreed, printable(one.Subject))
 		}
 	}
 	if missing := d.Approvals.Required - len(c.agreed); missing > 0 {
@@ -223,7 +226,7 @@ func (c *coming) note(e *audit.Entry) {
 	if len(c.agreed) > 0 {
 		said = append(said, "agreed: "+strings.Join(c.agreed, ", "))
 	}
-	e.Detail = printable(strings.Join(said, "; "))
+	e.Detail = strings.Join(said, "; ")
 }
 
 // ApprovePolicy keeps a person's agreement that a saved law follows the live one. It counts for whoever

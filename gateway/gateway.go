@@ -72,7 +72,7 @@ type Config struct {
 	Book     *audit.Book
 	Upstream *upstream.Pool
 	// LawKeys are the pinned keys of whoever signs laws; with none, a law needs no signature.
-	LawKeys policy.Keys
+	LawKeys  policy.Keys
 	Digester facts.Digester
 	// Sealer keeps the exact bytes of changes.
 	Sealer  Sealer

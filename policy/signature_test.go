@@ -140,10 +140,10 @@ func TestWhatIsNotAsItWasSignedIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, nil, "is not signed: it has no .signatures.json"},
-		"another key":             {func(*testing.T, string) {}, Keys{"2025": pinned(signer(t))}, "was made by none of the keys in policy.keys (2025)"},
-		"no signature at all":     {func(t *testing.T, dir string) { write(t, dir, SignaturesFile, "{}") }, nil, "is not what opa sign writes"},
+		"another key":              {func(*testing.T, string) {}, Keys{"2025": pinned(signer(t))}, "was made by none of the keys in policy.keys (2025)"},
+		"no signature at all":      {func(t *testing.T, dir string) { write(t, dir, SignaturesFile, "{}") }, nil, "is not what opa sign writes"},
 		"an algorithm of nobody's": {func(*testing.T, string) {}, Keys{"2026": {Algorithm: "RS256", PEM: key.Public}}, "was made by none of the keys"},
-		"what is no part of it":   {func(t *testing.T, dir string) { write(t, dir, "README.md", "other words") }, nil, ""},
+		"what is no part of it":    {func(t *testing.T, dir string) { write(t, dir, "README.md", "other words") }, nil, ""},
 		"a comment in the data": {func(t *testing.T, dir string) {
 			raw, err := os.ReadFile(filepath.Join(dir, "bronzeward/data.yaml"))
 			if err != nil {

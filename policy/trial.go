@@ -201,10 +201,9 @@ func entryPointFaults(b *Bundle) []Fault {
 			owner[at] = name
 		}
 		for _, a := range m.Annotations {
-			if r := ruleOf(m, a); a.Entrypoint && r != nil {
-				at := m.Package.Path.String() + "." + string(r.Head.Reference[0].Value.(ast.Var))
-				if at != AdmissionQuery && at != APIQuery {
-					out = append(out, Fault{File: name, Line: r.Location.Row, Message: fmt.Sprintf("%s claims to be an entry point, and the law has two: %s and %s; take entrypoint out of its METADATA", at, AdmissionQuery, APIQuery)})
+			if a.Entrypoint {
+				if at := a.GetTargetPath().String(); at != AdmissionQuery && at != APIQuery {
+					out = append(out, Fault{File: name, Line: a.Location.Row, Message: fmt.Sprintf("%s claims to be an entry point, and the law has two: %s and %s; take entrypoint out of its METADATA", at, AdmissionQuery, APIQuery)})
 				}
 			}
 		}

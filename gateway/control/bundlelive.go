@@ -158,7 +158,8 @@ func (s *Store) BundleNamed(ctx context.Context, start string) (string, error) {
 	return found[0], nil
 }
 
-// SeenPeople are people, not automation, who were seen and are not revoked, the last seen first; at most 10000.
+// SeenPeople are people, not automation, who were seen with a token or agreed to a law, and are not
+// revoked; at most 10000 rows, one for each set of groups they were seen with.
 func (s *Store) SeenPeople(ctx context.Context) ([]Approver, error) {
 	return collect(ctx, s, "listing who was seen", sqlPeopleSeen, func(row pgx.CollectableRow) (a Approver, err error) {
 		err = row.Scan(&a.Issuer, &a.Subject, &a.Kind, &a.Groups)
