@@ -103,6 +103,10 @@ func (a *Acts) Activate(ctx context.Context, by Actor, d Draft, once *control.On
 	if err := a.firstLaw(ctx, c); err != nil {
 		return audit.Receipt{}, err
 	}
+	// Before this signature is kept: the live law may be the same one, signed again.
+	if c.above, err = a.liveCounter(ctx); err != nil {
+		return audit.Receipt{}, err
+	}
 	if receipt, err := a.save(ctx, c, nil); err != nil {
 		return receipt, err
 	}
@@ -122,10 +126,6 @@ func (a *Acts) Rollback(ctx context.Context, by Actor, d Draft, once *control.On
 
 func (a *Acts) makeLive(ctx context.Context, c *coming, name string, once *control.Once) (audit.Receipt, error) {
 	if err := a.mayActivateAgain(ctx, c.by, c.Bundle); err != nil {
-		return audit.Receipt{}, err
-	}
-	var err error
-	if c.above, err = a.liveCounter(ctx); err != nil {
 		return audit.Receipt{}, err
 	}
 	revision := c.Bundle.Revision()
