@@ -71,11 +71,7 @@ func (a *Acts) ActivateWatched(ctx context.Context, d Draft) error {
 			return e
 		}}
 	}
-	var proof *control.BundleProof
-	if p := b.Proof(); len(p.Signatures) > 0 {
-		proof = &control.BundleProof{KeyID: c.signed.KeyID, Counter: c.signed.Counter, Signatures: p.Signatures, Manifest: p.Manifest}
-	}
-	if _, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), proof, act(c.judgeProof)); err != nil {
+	if _, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), c.proof(), act(c.judgeProof)); err != nil {
 		return a.denied(ctx, err, answers)
 	}
 	receipt, err := a.Store.ActivateBundle(ctx, control.NewLive{Revision: b.Revision(), Way: control.WayActivate, Signed: c.signed.Counter}, act(c.judge))

@@ -73,12 +73,17 @@ func (a *Acts) save(ctx context.Context, c *coming, once *control.Once) (audit.R
 		return audit.Receipt{}, err
 	}
 	act.Once = once
-	var proof *control.BundleProof
-	if p := c.Bundle.Proof(); len(p.Signatures) > 0 {
-		proof = &control.BundleProof{KeyID: c.signed.KeyID, Counter: c.signed.Counter, Signatures: p.Signatures, Manifest: p.Manifest}
-	}
-	receipt, err := a.Store.SaveBundle(ctx, revision, c.Bundle.Bytes(), proof, act)
+	receipt, err := a.Store.SaveBundle(ctx, revision, c.Bundle.Bytes(), c.proof(), act)
 	return receipt, a.denied(ctx, err, said)
+}
+
+// proof is what to keep with the law, signed by a pinned key or not; null without a signature.
+func (c *coming) proof() *control.BundleProof {
+	p := c.Bundle.Proof()
+	if len(p.Signatures) == 0 {
+		return nil
+	}
+	return &control.BundleProof{KeyID: c.signed.KeyID, Counter: c.signed.Counter, Signatures: p.Signatures, Manifest: p.Manifest}
 }
 
 // firstLaw has a law judge itself while none is live; one that the pinned keys do not prove judges nothing.
