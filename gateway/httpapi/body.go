@@ -16,8 +16,10 @@ const (
 	// smallBody is the largest body in bytes of most requests: a reason, or the hundred
 	// digests of a set. mediumBody is that of a list of machines, and largeBody that of a
 	// proposal, which carries a whole configuration.
-	smallBody  = 64 << 10
+	smallBody = 64 << 10
+	// bundleBody is that of a law, which is packed.
 	mediumBody = 1 << 20
+	bundleBody = 9 << 20
 	largeBody  = 32 << 20
 	// smallWithin bounds how long a body up to mediumBody may take to arrive, and largeWithin
 	// a larger one: the largest at half a megabyte a second, with room.

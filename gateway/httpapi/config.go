@@ -31,6 +31,8 @@ type Config struct {
 	Digests      Digests
 	DigestKeys   DigestKeys
 	Recoveries   Recoveries
+	Laws         Laws
+	LawHistory   LawHistory
 
 	// What people read.
 	Changes     ChangeStore
@@ -66,7 +68,7 @@ func (c *Config) Validate() error {
 		"Notices": c.Notices == nil, "Certificates": c.Certificates == nil, "Digests": c.Digests == nil, "DigestKeys": c.DigestKeys == nil,
 		"Decisions": c.Decisions == nil, "Order": c.Order == nil, "Checkpoints": c.Checkpoints == nil, "Prover": c.Prover == nil,
 		"Settlements": c.Settlements == nil, "Drifts": c.Drifts == nil,
-		"Recoveries": c.Recoveries == nil, "Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
+		"Recoveries": c.Recoveries == nil, "Laws": c.Laws == nil, "LawHistory": c.LawHistory == nil, "Ready": c.Ready == nil, "Gatherer": c.Gatherer == nil, "Logger": c.Logger == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("%s is not set", name))

@@ -38,6 +38,7 @@ const (
 	actIdentitiesRead  = "identities.read"
 	actNoticesRead     = "notices.read"
 	actDigestKeysRead  = "digest-keys.read"
+	actPolicyRead      = "policy.read"
 	actOwn             = "decisions.own"
 	actDecisionsRead   = "decisions.read"
 	actDecisionsFollow = "decisions.follow"
@@ -227,6 +228,9 @@ func (c *call) subject() string {
 			segments[i] = name(s)
 		}
 		return plain(c.r.Method+" "+strings.Join(segments, "/"), mostQuoted)
+	}
+	if wholeRevision.MatchString(c.id) {
+		return c.id[:shortRevision] // the whole of it has the look of a secret, and so many digits name a law
 	}
 	return plain(name(c.id), mostQuoted)
 }

@@ -146,6 +146,24 @@ type Recoveries interface {
 	ExitRecovery(ctx context.Context, by identity.Actor, settled bool, reason string, once *control.Once) (audit.Receipt, error)
 }
 
+// Laws are brought, agreed to and made live. A law is named by its revision, the first eight digits of
+// it or more, or as the previous one. What does not read or pass its trial is control.ErrInvalid.
+type Laws interface {
+	// BringLaw keeps a law, as OPA packs one, that makes nothing live.
+	BringLaw(ctx context.Context, by identity.Actor, archive []byte, once *control.Once) (revision string, entry audit.Receipt, err error)
+	ApproveLaw(ctx context.Context, by identity.Actor, name string, once *control.Once) (revision string, entry audit.Receipt, err error)
+	ActivateLaw(ctx context.Context, by identity.Actor, name string, once *control.Once) (revision string, entry audit.Receipt, err error)
+	// RollBackLaw makes live again what was live before.
+	RollBackLaw(ctx context.Context, by identity.Actor, name string, once *control.Once) (revision string, entry audit.Receipt, err error)
+	// LawDifference says how the second differs from the first; live is a name, too.
+	LawDifference(ctx context.Context, from, to string) (policy.Difference, error)
+}
+
+// LawHistory reads what was live, the newest first.
+type LawHistory interface {
+	BundleActivations(ctx context.Context) ([]control.BundleActivation, error)
+}
+
 // ChangeStore reads changes.
 type ChangeStore interface {
 	GetChange(ctx context.Context, id control.ChangeID) (control.Change, error)

@@ -46,7 +46,7 @@ func (w *world) config() Config {
 	h := w.house
 	return Config{
 		Identity: h, Limiter: h, Book: h, Authority: h, Digester: digests{},
-		Proposals: h, Settlements: h, Verdicts: h, Revokes: h, Inventory: h, Closings: h, Recoveries: h, Observer: h, Accounts: h,
+		Proposals: h, Settlements: h, Verdicts: h, Revokes: h, Inventory: h, Closings: h, Recoveries: h, Laws: h, LawHistory: h, Observer: h, Accounts: h,
 		Certificates: h, Digests: h, DigestKeys: h, Login: Login{
 			Issuers: []LoginIssuer{{Issuer: "https://id.example", ClientID: "bronzeward", Audience: []string{"bronzeward"}}}, TalosEndpoints: []string{"gate.example:50000"},
 		},
@@ -81,8 +81,11 @@ func request(method, target string, body any, headers ...string) *http.Request {
 
 // typeOf is what a request to this target sends.
 func typeOf(target string) string {
-	if target == "/digests" {
+	switch target {
+	case "/digests":
 		return "application/yaml"
+	case "/policies":
+		return gzipType
 	}
 	return "application/json"
 }

@@ -84,7 +84,7 @@ func newWeb(c *config.Config, r rooms, certificate gateway.CertificateSource) (*
 	handler, err := httpapi.New(httpapi.Config{
 		Identity: noticing{r.who, r.gw}, Limiter: r.gw, Book: r.acts, Authority: authority{r.store}, Digester: r.keys.digester,
 		Proposals: r.acts, Settlements: r.acts, Verdicts: r.acts, Revokes: r.acts, Inventory: r.acts, Closings: r.acts, Observer: r.acts, Accounts: r.acts,
-		Certificates: r.acts, Digests: r.acts, DigestKeys: r.acts, Recoveries: r.acts, Login: c.LoginOffer(),
+		Certificates: r.acts, Digests: r.acts, DigestKeys: r.acts, Recoveries: r.acts, Laws: r.acts, LawHistory: r.store, Login: c.LoginOffer(),
 		Changes: r.store, Machines: r.store, Drifts: r.store, History: r.store, Attempts: r.store, Revocations: r.store, Notices: r.store,
 		Decisions: r.book, Order: r.book, Checkpoints: r.book, Prover: r.book,
 		Ready: readiness{r.gw, r.who, r.keys.keeper, r.keys.credentials}, Gatherer: r.registry, Logger: r.log, Stopping: r.stopping,

@@ -346,6 +346,45 @@ func (e NoticeState) Valid() bool {
 	}
 }
 
+// Defines values for PolicyActivationWay.
+const (
+	Activate PolicyActivationWay = "activate"
+	Rollback PolicyActivationWay = "rollback"
+)
+
+// Valid indicates whether the value is a known member of the PolicyActivationWay enum.
+func (e PolicyActivationWay) Valid() bool {
+	switch e {
+	case Activate:
+		return true
+	case Rollback:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PolicyDifferenceKind.
+const (
+	Added   PolicyDifferenceKind = "added"
+	Changed PolicyDifferenceKind = "changed"
+	Removed PolicyDifferenceKind = "removed"
+)
+
+// Valid indicates whether the value is a known member of the PolicyDifferenceKind enum.
+func (e PolicyDifferenceKind) Valid() bool {
+	switch e {
+	case Added:
+		return true
+	case Changed:
+		return true
+	case Removed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProblemType.
 const (
 	AboutBlank ProblemType = "about:blank"
@@ -1493,6 +1532,88 @@ type Pin struct {
 	Machine  string          `json:"machine"`
 }
 
+// PolicyAct defines model for PolicyAct.
+type PolicyAct struct {
+	// Revision 64 hexadecimal digits.
+	Revision string `json:"revision"`
+}
+
+// PolicyActivation One time that a law became live.
+type PolicyActivation struct {
+	// At When.
+	At time.Time `json:"at"`
+
+	// By Who made it live; null for a watched directory.
+	By *Person `json:"by"`
+
+	// Counter It grows by one each time.
+	Counter    int64 `json:"counter"`
+	DecisionID UUID  `json:"decision_id"`
+
+	// Required How many others had to agree.
+	Required int `json:"required"`
+
+	// Revision The law's.
+	Revision string `json:"revision"`
+
+	// SignedCounter The counter that the signed law carries; 0 where no key was pinned.
+	SignedCounter int64 `json:"signed_counter"`
+
+	// Way How it became live.
+	Way PolicyActivationWay `json:"way"`
+}
+
+// PolicyActivationWay How it became live.
+type PolicyActivationWay string
+
+// PolicyActivationList defines model for PolicyActivationList.
+type PolicyActivationList struct {
+	Items []PolicyActivation `json:"items"`
+}
+
+// PolicyDataDifference One value of the data.
+type PolicyDataDifference struct {
+	// After As JSON; null where it is not there.
+	After *string `json:"after"`
+
+	// Before As JSON; null where it is not there.
+	Before *string              `json:"before"`
+	How    PolicyDifferenceKind `json:"how"`
+	Key    string               `json:"key"`
+}
+
+// PolicyDifferenceKind defines model for PolicyDifferenceKind.
+type PolicyDifferenceKind string
+
+// PolicyDifferences defines model for PolicyDifferences.
+type PolicyDifferences struct {
+	Data  []PolicyDataDifference `json:"data"`
+	Files []PolicyFileDifference `json:"files"`
+
+	// From Revision.
+	From  string                 `json:"from"`
+	Rules []PolicyRuleDifference `json:"rules"`
+
+	// To Revision.
+	To string `json:"to"`
+}
+
+// PolicyFileDifference defines model for PolicyFileDifference.
+type PolicyFileDifference struct {
+	How  PolicyDifferenceKind `json:"how"`
+	Path string               `json:"path"`
+}
+
+// PolicyRuleDifference defines model for PolicyRuleDifference.
+type PolicyRuleDifference struct {
+	Code string `json:"code"`
+
+	// File Where it stands.
+	File  string               `json:"file"`
+	How   PolicyDifferenceKind `json:"how"`
+	Title string               `json:"title"`
+}
+
 // Port defines model for Port.
 type Port = int
 
@@ -1704,6 +1825,9 @@ type Limit = int
 // MachineInPath defines model for MachineInPath.
 type MachineInPath = string
 
+// PolicyInPath defines model for PolicyInPath.
+type PolicyInPath = string
+
 // Prefer defines model for Prefer.
 type Prefer = string
 
@@ -1724,6 +1848,9 @@ type OneFreeze = Freeze
 
 // OneMachine One Talos node as the house knows it.
 type OneMachine = Machine
+
+// OnePolicyAct defines model for OnePolicyAct.
+type OnePolicyAct = PolicyAct
 
 // OneRecovery defines model for OneRecovery.
 type OneRecovery = RecoveryStatus
@@ -2067,6 +2194,36 @@ type ListNoticesParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// SavePolicyParams defines parameters for SavePolicy.
+type SavePolicyParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ActivatePolicyParams defines parameters for ActivatePolicy.
+type ActivatePolicyParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ApprovePolicyParams defines parameters for ApprovePolicy.
+type ApprovePolicyParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// GetPolicyDifferencesParams defines parameters for GetPolicyDifferences.
+type GetPolicyDifferencesParams struct {
+	// From The other law; `live` when it is left out.
+	From *Word `form:"from,omitempty" json:"from,omitempty"`
+}
+
+// RollBackPolicyParams defines parameters for RollBackPolicy.
+type RollBackPolicyParams struct {
+	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // EnterRecoveryParams defines parameters for EnterRecovery.
 type EnterRecoveryParams struct {
 	// IdempotencyKey Makes the request happen once, 1 to 255 printable ASCII characters, with or without quotes around them.
@@ -2144,6 +2301,15 @@ type RetireMachineJSONRequestBody = NewRetirement
 
 // UnfreezeMachineJSONRequestBody defines body for UnfreezeMachine for application/json ContentType.
 type UnfreezeMachineJSONRequestBody = NewFreeze
+
+// ActivatePolicyJSONRequestBody defines body for ActivatePolicy for application/json ContentType.
+type ActivatePolicyJSONRequestBody = Nothing
+
+// ApprovePolicyJSONRequestBody defines body for ApprovePolicy for application/json ContentType.
+type ApprovePolicyJSONRequestBody = Nothing
+
+// RollBackPolicyJSONRequestBody defines body for RollBackPolicy for application/json ContentType.
+type RollBackPolicyJSONRequestBody = Nothing
 
 // EnterRecoveryJSONRequestBody defines body for EnterRecovery for application/json ContentType.
 type EnterRecoveryJSONRequestBody = Reason
@@ -2368,6 +2534,17 @@ type OneMachineJSONResponse struct {
 	Body Machine
 
 	Headers OneMachineResponseHeaders
+}
+
+type OnePolicyActResponseHeaders struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+type OnePolicyActJSONResponse struct {
+	Body PolicyAct
+
+	Headers OnePolicyActResponseHeaders
 }
 
 type OneRecoveryResponseHeaders struct {
@@ -5290,6 +5467,365 @@ func (response Openapi200ApplicationYamlResponse) VisitOpenapiResponse(w http.Re
 	return err
 }
 
+type ListPoliciesRequestObject struct {
+}
+
+type ListPoliciesResponseObject interface {
+	VisitListPoliciesResponse(w http.ResponseWriter) error
+}
+
+type ListPolicies200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type ListPolicies200JSONResponse struct {
+	Body    PolicyActivationList
+	Headers ListPolicies200ResponseHeaders
+}
+
+func (response ListPolicies200JSONResponse) VisitListPoliciesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPoliciesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListPoliciesdefaultApplicationProblemPlusJSONResponse) VisitListPoliciesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SavePolicyRequestObject struct {
+	Params SavePolicyParams
+	Body   io.Reader
+}
+
+type SavePolicyResponseObject interface {
+	VisitSavePolicyResponse(w http.ResponseWriter) error
+}
+
+type SavePolicy201JSONResponse struct{ OnePolicyActJSONResponse }
+
+func (response SavePolicy201JSONResponse) VisitSavePolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SavePolicydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response SavePolicydefaultApplicationProblemPlusJSONResponse) VisitSavePolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivatePolicyRequestObject struct {
+	ID     PolicyInPath `json:"id"`
+	Params ActivatePolicyParams
+	Body   *ActivatePolicyJSONRequestBody
+}
+
+type ActivatePolicyResponseObject interface {
+	VisitActivatePolicyResponse(w http.ResponseWriter) error
+}
+
+type ActivatePolicy201JSONResponse struct{ OnePolicyActJSONResponse }
+
+func (response ActivatePolicy201JSONResponse) VisitActivatePolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ActivatePolicydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ActivatePolicydefaultApplicationProblemPlusJSONResponse) VisitActivatePolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePolicyRequestObject struct {
+	ID     PolicyInPath `json:"id"`
+	Params ApprovePolicyParams
+	Body   *ApprovePolicyJSONRequestBody
+}
+
+type ApprovePolicyResponseObject interface {
+	VisitApprovePolicyResponse(w http.ResponseWriter) error
+}
+
+type ApprovePolicy201JSONResponse struct{ OnePolicyActJSONResponse }
+
+func (response ApprovePolicy201JSONResponse) VisitApprovePolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ApprovePolicydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ApprovePolicydefaultApplicationProblemPlusJSONResponse) VisitApprovePolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPolicyDifferencesRequestObject struct {
+	ID     PolicyInPath `json:"id"`
+	Params GetPolicyDifferencesParams
+}
+
+type GetPolicyDifferencesResponseObject interface {
+	VisitGetPolicyDifferencesResponse(w http.ResponseWriter) error
+}
+
+type GetPolicyDifferences200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type GetPolicyDifferences200JSONResponse struct {
+	Body    PolicyDifferences
+	Headers GetPolicyDifferences200ResponseHeaders
+}
+
+func (response GetPolicyDifferences200JSONResponse) VisitGetPolicyDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPolicyDifferencesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetPolicyDifferencesdefaultApplicationProblemPlusJSONResponse) VisitGetPolicyDifferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RollBackPolicyRequestObject struct {
+	ID     PolicyInPath `json:"id"`
+	Params RollBackPolicyParams
+	Body   *RollBackPolicyJSONRequestBody
+}
+
+type RollBackPolicyResponseObject interface {
+	VisitRollBackPolicyResponse(w http.ResponseWriter) error
+}
+
+type RollBackPolicy201JSONResponse struct{ OnePolicyActJSONResponse }
+
+func (response RollBackPolicy201JSONResponse) VisitRollBackPolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RollBackPolicydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response RollBackPolicydefaultApplicationProblemPlusJSONResponse) VisitRollBackPolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ReadyzRequestObject struct {
 }
 
@@ -5720,6 +6256,24 @@ type StrictServerInterface interface {
 	// Openapi Give this file.
 	// (GET /openapi.yaml)
 	Openapi(ctx context.Context, request OpenapiRequestObject) (OpenapiResponseObject, error)
+	// ListPolicies List what was live, newest first; the first is live now.
+	// (GET /policies)
+	ListPolicies(ctx context.Context, request ListPoliciesRequestObject) (ListPoliciesResponseObject, error)
+	// SavePolicy Bring a law. It is tried and kept, and not live.
+	// (POST /policies)
+	SavePolicy(ctx context.Context, request SavePolicyRequestObject) (SavePolicyResponseObject, error)
+	// ActivatePolicy Make a saved law live, after another trial.
+	// (POST /policies/{id}/activations)
+	ActivatePolicy(ctx context.Context, request ActivatePolicyRequestObject) (ActivatePolicyResponseObject, error)
+	// ApprovePolicy Agree that a saved law becomes live, next after the one that is.
+	// (POST /policies/{id}/approvals)
+	ApprovePolicy(ctx context.Context, request ApprovePolicyRequestObject) (ApprovePolicyResponseObject, error)
+	// GetPolicyDifferences Say how a saved law differs from another one.
+	// (GET /policies/{id}/differences)
+	GetPolicyDifferences(ctx context.Context, request GetPolicyDifferencesRequestObject) (GetPolicyDifferencesResponseObject, error)
+	// RollBackPolicy Make a law live again that was live before, whatever its number.
+	// (POST /policies/{id}/rollbacks)
+	RollBackPolicy(ctx context.Context, request RollBackPolicyRequestObject) (RollBackPolicyResponseObject, error)
 	// Readyz Say whether this replica would decide a call, as of a second ago at most.
 	// (GET /readyz)
 	Readyz(ctx context.Context, request ReadyzRequestObject) (ReadyzResponseObject, error)

@@ -613,6 +613,68 @@ type ClientInterface interface {
 	// Corresponds with GET /notices (the `ListNotices` operationId).
 	ListNotices(ctx context.Context, params *ListNoticesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListPolicies List what was live, newest first; the first is live now.
+	//
+	// Corresponds with GET /policies (the `ListPolicies` operationId).
+	ListPolicies(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SavePolicyWithBody Bring a law. It is tried and kept, and not live.
+	//
+	// The body is a bundle as OPA packs one: a gzipped tar of the law's directory, with its `.signatures.json` and `.manifest` where it
+	// is signed. It is compiled strictly, its own tests run, and the sample calls are judged by it, one law at a time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /policies (the `SavePolicy` operationId).
+	SavePolicyWithBody(ctx context.Context, params *SavePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivatePolicyWithBody Make a saved law live, after another trial.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /policies/{id}/activations (the `ActivatePolicy` operationId).
+	ActivatePolicyWithBody(ctx context.Context, id PolicyInPath, params *ActivatePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivatePolicy Make a saved law live, after another trial.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /policies/{id}/activations (the `ActivatePolicy` operationId).
+	ActivatePolicy(ctx context.Context, id PolicyInPath, params *ActivatePolicyParams, body ActivatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApprovePolicyWithBody Agree that a saved law becomes live, next after the one that is.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /policies/{id}/approvals (the `ApprovePolicy` operationId).
+	ApprovePolicyWithBody(ctx context.Context, id PolicyInPath, params *ApprovePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApprovePolicy Agree that a saved law becomes live, next after the one that is.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /policies/{id}/approvals (the `ApprovePolicy` operationId).
+	ApprovePolicy(ctx context.Context, id PolicyInPath, params *ApprovePolicyParams, body ApprovePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPolicyDifferences Say how a saved law differs from another one.
+	//
+	// Corresponds with GET /policies/{id}/differences (the `GetPolicyDifferences` operationId).
+	GetPolicyDifferences(ctx context.Context, id PolicyInPath, params *GetPolicyDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollBackPolicyWithBody Make a law live again that was live before, whatever its number.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
+	RollBackPolicyWithBody(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollBackPolicy Make a law live again that was live before, whatever its number.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
+	RollBackPolicy(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, body RollBackPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// Readyz Say whether this replica would decide a call, as of a second ago at most.
 	//
 	// Corresponds with GET /readyz (the `Readyz` operationId).
@@ -1848,6 +1910,158 @@ func (c *Client) UnfreezeMachine(ctx context.Context, id MachineInPath, params *
 // Corresponds with GET /notices (the `ListNotices` operationId).
 func (c *Client) ListNotices(ctx context.Context, params *ListNoticesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListNoticesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListPolicies List what was live, newest first; the first is live now.
+//
+// Corresponds with GET /policies (the `ListPolicies` operationId).
+func (c *Client) ListPolicies(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListPoliciesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SavePolicyWithBody Bring a law. It is tried and kept, and not live.
+//
+// The body is a bundle as OPA packs one: a gzipped tar of the law's directory, with its `.signatures.json` and `.manifest` where it
+// is signed. It is compiled strictly, its own tests run, and the sample calls are judged by it, one law at a time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /policies (the `SavePolicy` operationId).
+func (c *Client) SavePolicyWithBody(ctx context.Context, params *SavePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSavePolicyRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivatePolicyWithBody Make a saved law live, after another trial.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /policies/{id}/activations (the `ActivatePolicy` operationId).
+func (c *Client) ActivatePolicyWithBody(ctx context.Context, id PolicyInPath, params *ActivatePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivatePolicyRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivatePolicy Make a saved law live, after another trial.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /policies/{id}/activations (the `ActivatePolicy` operationId).
+func (c *Client) ActivatePolicy(ctx context.Context, id PolicyInPath, params *ActivatePolicyParams, body ActivatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivatePolicyRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApprovePolicyWithBody Agree that a saved law becomes live, next after the one that is.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /policies/{id}/approvals (the `ApprovePolicy` operationId).
+func (c *Client) ApprovePolicyWithBody(ctx context.Context, id PolicyInPath, params *ApprovePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApprovePolicyRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApprovePolicy Agree that a saved law becomes live, next after the one that is.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /policies/{id}/approvals (the `ApprovePolicy` operationId).
+func (c *Client) ApprovePolicy(ctx context.Context, id PolicyInPath, params *ApprovePolicyParams, body ApprovePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApprovePolicyRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPolicyDifferences Say how a saved law differs from another one.
+//
+// Corresponds with GET /policies/{id}/differences (the `GetPolicyDifferences` operationId).
+func (c *Client) GetPolicyDifferences(ctx context.Context, id PolicyInPath, params *GetPolicyDifferencesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPolicyDifferencesRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollBackPolicyWithBody Make a law live again that was live before, whatever its number.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
+func (c *Client) RollBackPolicyWithBody(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollBackPolicyRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollBackPolicy Make a law live again that was live before, whatever its number.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
+func (c *Client) RollBackPolicy(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, body RollBackPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollBackPolicyRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4846,6 +5060,324 @@ func NewListNoticesRequest(server string, params *ListNoticesParams) (*http.Requ
 	return req, nil
 }
 
+// NewListPoliciesRequest constructs an http.Request for the ListPolicies method
+func NewListPoliciesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSavePolicyRequestWithBody constructs an http.Request for the SavePolicy method, with any body, and a specified content type
+func NewSavePolicyRequestWithBody(server string, params *SavePolicyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewActivatePolicyRequest calls the generic ActivatePolicy builder with application/json body
+func NewActivatePolicyRequest(server string, id PolicyInPath, params *ActivatePolicyParams, body ActivatePolicyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewActivatePolicyRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewActivatePolicyRequestWithBody constructs an http.Request for the ActivatePolicy method, with any body, and a specified content type
+func NewActivatePolicyRequestWithBody(server string, id PolicyInPath, params *ActivatePolicyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies/%s/activations", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewApprovePolicyRequest calls the generic ApprovePolicy builder with application/json body
+func NewApprovePolicyRequest(server string, id PolicyInPath, params *ApprovePolicyParams, body ApprovePolicyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewApprovePolicyRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewApprovePolicyRequestWithBody constructs an http.Request for the ApprovePolicy method, with any body, and a specified content type
+func NewApprovePolicyRequestWithBody(server string, id PolicyInPath, params *ApprovePolicyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies/%s/approvals", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPolicyDifferencesRequest constructs an http.Request for the GetPolicyDifferences method
+func NewGetPolicyDifferencesRequest(server string, id PolicyInPath, params *GetPolicyDifferencesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies/%s/differences", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRollBackPolicyRequest calls the generic RollBackPolicy builder with application/json body
+func NewRollBackPolicyRequest(server string, id PolicyInPath, params *RollBackPolicyParams, body RollBackPolicyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRollBackPolicyRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRollBackPolicyRequestWithBody constructs an http.Request for the RollBackPolicy method, with any body, and a specified content type
+func NewRollBackPolicyRequestWithBody(server string, id PolicyInPath, params *RollBackPolicyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies/%s/rollbacks", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewReadyzRequest constructs an http.Request for the Readyz method
 func NewReadyzRequest(server string) (*http.Request, error) {
 	var err error
@@ -5645,6 +6177,72 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /notices (the `ListNotices` operationId).
 	ListNoticesWithResponse(ctx context.Context, params *ListNoticesParams, reqEditors ...RequestEditorFn) (*ListNoticesResponse, error)
+
+	// ListPoliciesWithResponse List what was live, newest first; the first is live now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /policies (the `ListPolicies` operationId).
+	ListPoliciesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPoliciesResponse, error)
+
+	// SavePolicyWithBodyWithResponse Bring a law. It is tried and kept, and not live.
+	//
+	// The body is a bundle as OPA packs one: a gzipped tar of the law's directory, with its `.signatures.json` and `.manifest` where it
+	// is signed. It is compiled strictly, its own tests run, and the sample calls are judged by it, one law at a time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies (the `SavePolicy` operationId).
+	SavePolicyWithBodyWithResponse(ctx context.Context, params *SavePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SavePolicyResponse, error)
+
+	// ActivatePolicyWithBodyWithResponse Make a saved law live, after another trial.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/{id}/activations (the `ActivatePolicy` operationId).
+	ActivatePolicyWithBodyWithResponse(ctx context.Context, id PolicyInPath, params *ActivatePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ActivatePolicyResponse, error)
+
+	// ActivatePolicyWithResponse Make a saved law live, after another trial.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/{id}/activations (the `ActivatePolicy` operationId).
+	ActivatePolicyWithResponse(ctx context.Context, id PolicyInPath, params *ActivatePolicyParams, body ActivatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*ActivatePolicyResponse, error)
+
+	// ApprovePolicyWithBodyWithResponse Agree that a saved law becomes live, next after the one that is.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/{id}/approvals (the `ApprovePolicy` operationId).
+	ApprovePolicyWithBodyWithResponse(ctx context.Context, id PolicyInPath, params *ApprovePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApprovePolicyResponse, error)
+
+	// ApprovePolicyWithResponse Agree that a saved law becomes live, next after the one that is.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/{id}/approvals (the `ApprovePolicy` operationId).
+	ApprovePolicyWithResponse(ctx context.Context, id PolicyInPath, params *ApprovePolicyParams, body ApprovePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*ApprovePolicyResponse, error)
+
+	// GetPolicyDifferencesWithResponse Say how a saved law differs from another one.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /policies/{id}/differences (the `GetPolicyDifferences` operationId).
+	GetPolicyDifferencesWithResponse(ctx context.Context, id PolicyInPath, params *GetPolicyDifferencesParams, reqEditors ...RequestEditorFn) (*GetPolicyDifferencesResponse, error)
+
+	// RollBackPolicyWithBodyWithResponse Make a law live again that was live before, whatever its number.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
+	RollBackPolicyWithBodyWithResponse(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RollBackPolicyResponse, error)
+
+	// RollBackPolicyWithResponse Make a law live again that was live before, whatever its number.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
+	RollBackPolicyWithResponse(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, body RollBackPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*RollBackPolicyResponse, error)
 
 	// ReadyzWithResponse Say whether this replica would decide a call, as of a second ago at most.
 	//
@@ -8730,6 +9328,406 @@ func (r ListNoticesResponse) ContentType() string {
 	return ""
 }
 
+// ListPoliciesResponse200Headers the declared response headers of an HTTP 200 response for ListPolicies
+type ListPoliciesResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// ListPoliciesResponseDefaultHeaders the declared response headers of an HTTP default response for ListPolicies
+type ListPoliciesResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ListPoliciesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicyActivationList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListPoliciesResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListPoliciesResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListPoliciesResponse) GetJSON200() *PolicyActivationList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListPoliciesResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListPoliciesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListPoliciesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListPoliciesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListPoliciesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SavePolicyResponse201Headers the declared response headers of an HTTP 201 response for SavePolicy
+type SavePolicyResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// SavePolicyResponseDefaultHeaders the declared response headers of an HTTP default response for SavePolicy
+type SavePolicyResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type SavePolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *OnePolicyAct
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *SavePolicyResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *SavePolicyResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r SavePolicyResponse) GetJSON201() *OnePolicyAct {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SavePolicyResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SavePolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SavePolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SavePolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SavePolicyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivatePolicyResponse201Headers the declared response headers of an HTTP 201 response for ActivatePolicy
+type ActivatePolicyResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// ActivatePolicyResponseDefaultHeaders the declared response headers of an HTTP default response for ActivatePolicy
+type ActivatePolicyResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ActivatePolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *OnePolicyAct
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *ActivatePolicyResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ActivatePolicyResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r ActivatePolicyResponse) GetJSON201() *OnePolicyAct {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ActivatePolicyResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivatePolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivatePolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivatePolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivatePolicyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ApprovePolicyResponse201Headers the declared response headers of an HTTP 201 response for ApprovePolicy
+type ApprovePolicyResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// ApprovePolicyResponseDefaultHeaders the declared response headers of an HTTP default response for ApprovePolicy
+type ApprovePolicyResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ApprovePolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *OnePolicyAct
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *ApprovePolicyResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ApprovePolicyResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r ApprovePolicyResponse) GetJSON201() *OnePolicyAct {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ApprovePolicyResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ApprovePolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ApprovePolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ApprovePolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ApprovePolicyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetPolicyDifferencesResponse200Headers the declared response headers of an HTTP 200 response for GetPolicyDifferences
+type GetPolicyDifferencesResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// GetPolicyDifferencesResponseDefaultHeaders the declared response headers of an HTTP default response for GetPolicyDifferences
+type GetPolicyDifferencesResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type GetPolicyDifferencesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicyDifferences
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetPolicyDifferencesResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetPolicyDifferencesResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetPolicyDifferencesResponse) GetJSON200() *PolicyDifferences {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetPolicyDifferencesResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetPolicyDifferencesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPolicyDifferencesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPolicyDifferencesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetPolicyDifferencesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RollBackPolicyResponse201Headers the declared response headers of an HTTP 201 response for RollBackPolicy
+type RollBackPolicyResponse201Headers struct {
+	BronzewardDecision  UUID
+	BronzewardLeaf      LeafHash
+	IdempotencyReplayed *string
+}
+
+// RollBackPolicyResponseDefaultHeaders the declared response headers of an HTTP default response for RollBackPolicy
+type RollBackPolicyResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type RollBackPolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *OnePolicyAct
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *RollBackPolicyResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RollBackPolicyResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r RollBackPolicyResponse) GetJSON201() *OnePolicyAct {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RollBackPolicyResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RollBackPolicyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RollBackPolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RollBackPolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RollBackPolicyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ReadyzResponse429Headers the declared response headers of an HTTP 429 response for Readyz
 type ReadyzResponse429Headers struct {
 	RetryAfter *int
@@ -10024,6 +11022,126 @@ func (c *ClientWithResponses) ListNoticesWithResponse(ctx context.Context, param
 		return nil, err
 	}
 	return ParseListNoticesResponse(rsp)
+}
+
+// ListPoliciesWithResponse List what was live, newest first; the first is live now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /policies (the `ListPolicies` operationId).
+func (c *ClientWithResponses) ListPoliciesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPoliciesResponse, error) {
+	rsp, err := c.ListPolicies(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListPoliciesResponse(rsp)
+}
+
+// SavePolicyWithBodyWithResponse Bring a law. It is tried and kept, and not live.
+//
+// The body is a bundle as OPA packs one: a gzipped tar of the law's directory, with its `.signatures.json` and `.manifest` where it
+// is signed. It is compiled strictly, its own tests run, and the sample calls are judged by it, one law at a time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies (the `SavePolicy` operationId).
+func (c *ClientWithResponses) SavePolicyWithBodyWithResponse(ctx context.Context, params *SavePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SavePolicyResponse, error) {
+	rsp, err := c.SavePolicyWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSavePolicyResponse(rsp)
+}
+
+// ActivatePolicyWithBodyWithResponse Make a saved law live, after another trial.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/{id}/activations (the `ActivatePolicy` operationId).
+func (c *ClientWithResponses) ActivatePolicyWithBodyWithResponse(ctx context.Context, id PolicyInPath, params *ActivatePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ActivatePolicyResponse, error) {
+	rsp, err := c.ActivatePolicyWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivatePolicyResponse(rsp)
+}
+
+// ActivatePolicyWithResponse Make a saved law live, after another trial.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/{id}/activations (the `ActivatePolicy` operationId).
+func (c *ClientWithResponses) ActivatePolicyWithResponse(ctx context.Context, id PolicyInPath, params *ActivatePolicyParams, body ActivatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*ActivatePolicyResponse, error) {
+	rsp, err := c.ActivatePolicy(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivatePolicyResponse(rsp)
+}
+
+// ApprovePolicyWithBodyWithResponse Agree that a saved law becomes live, next after the one that is.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/{id}/approvals (the `ApprovePolicy` operationId).
+func (c *ClientWithResponses) ApprovePolicyWithBodyWithResponse(ctx context.Context, id PolicyInPath, params *ApprovePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApprovePolicyResponse, error) {
+	rsp, err := c.ApprovePolicyWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApprovePolicyResponse(rsp)
+}
+
+// ApprovePolicyWithResponse Agree that a saved law becomes live, next after the one that is.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/{id}/approvals (the `ApprovePolicy` operationId).
+func (c *ClientWithResponses) ApprovePolicyWithResponse(ctx context.Context, id PolicyInPath, params *ApprovePolicyParams, body ApprovePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*ApprovePolicyResponse, error) {
+	rsp, err := c.ApprovePolicy(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApprovePolicyResponse(rsp)
+}
+
+// GetPolicyDifferencesWithResponse Say how a saved law differs from another one.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /policies/{id}/differences (the `GetPolicyDifferences` operationId).
+func (c *ClientWithResponses) GetPolicyDifferencesWithResponse(ctx context.Context, id PolicyInPath, params *GetPolicyDifferencesParams, reqEditors ...RequestEditorFn) (*GetPolicyDifferencesResponse, error) {
+	rsp, err := c.GetPolicyDifferences(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPolicyDifferencesResponse(rsp)
+}
+
+// RollBackPolicyWithBodyWithResponse Make a law live again that was live before, whatever its number.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
+func (c *ClientWithResponses) RollBackPolicyWithBodyWithResponse(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RollBackPolicyResponse, error) {
+	rsp, err := c.RollBackPolicyWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollBackPolicyResponse(rsp)
+}
+
+// RollBackPolicyWithResponse Make a law live again that was live before, whatever its number.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
+func (c *ClientWithResponses) RollBackPolicyWithResponse(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, body RollBackPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*RollBackPolicyResponse, error) {
+	rsp, err := c.RollBackPolicy(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollBackPolicyResponse(rsp)
 }
 
 // ReadyzWithResponse Say whether this replica would decide a call, as of a second ago at most.
@@ -14092,6 +15210,538 @@ func ParseListNoticesResponse(rsp *http.Response) (*ListNoticesResponse, error) 
 		response.Headers200 = &headers
 	case true:
 		var headers ListNoticesResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListPoliciesResponse parses an HTTP response from a ListPoliciesWithResponse call
+func ParseListPoliciesResponse(rsp *http.Response) (*ListPoliciesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListPoliciesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicyActivationList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListPoliciesResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListPoliciesResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSavePolicyResponse parses an HTTP response from a SavePolicyWithResponse call
+func ParseSavePolicyResponse(rsp *http.Response) (*SavePolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SavePolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest OnePolicyAct
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers SavePolicyResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers SavePolicyResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivatePolicyResponse parses an HTTP response from a ActivatePolicyWithResponse call
+func ParseActivatePolicyResponse(rsp *http.Response) (*ActivatePolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivatePolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest OnePolicyAct
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers ActivatePolicyResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers ActivatePolicyResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseApprovePolicyResponse parses an HTTP response from a ApprovePolicyWithResponse call
+func ParseApprovePolicyResponse(rsp *http.Response) (*ApprovePolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ApprovePolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest OnePolicyAct
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers ApprovePolicyResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers ApprovePolicyResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetPolicyDifferencesResponse parses an HTTP response from a GetPolicyDifferencesWithResponse call
+func ParseGetPolicyDifferencesResponse(rsp *http.Response) (*GetPolicyDifferencesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPolicyDifferencesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicyDifferences
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetPolicyDifferencesResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers GetPolicyDifferencesResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRollBackPolicyResponse parses an HTTP response from a RollBackPolicyWithResponse call
+func ParseRollBackPolicyResponse(rsp *http.Response) (*RollBackPolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RollBackPolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest OnePolicyAct
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers RollBackPolicyResponse201Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("Idempotency-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotency-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotencyReplayed = &value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers RollBackPolicyResponseDefaultHeaders
 		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
 			var value UUID
 			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {

@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"bronzeward/audit"
+	"bronzeward/gateway/control"
+	"bronzeward/gateway/identity"
+	"bronzeward/policy"
+)
+
+// packed is the shipped law as OPA packs one.
+var packed = func() string {
+	b, err := policy.Shipped()
+	if err != nil {
+		panic(err)
+	}
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	files := tar.NewWriter(zipped)
+	for _, f := range b.Files() {
+		if err := files.WriteHeader(&tar.Header{Name: f.Path, Mode: 0o644, Size: int64(len(f.Body)), Typeflag: tar.TypeReg}); err != nil {
+			panic(err)
+		}
+		if _, err := files.Write(f.Body); err != nil {
+			panic(err)
+		}
+	}
+	if err := errors.Join(files.Close(), zipped.Close()); err != nil {
+		panic(err)
+	}
+	return out.String()
+}()
+
+const lawRevision = "1f4af3731c21b68007e1797cccc5eba0f81fa3aaf6e81b4862b5db4b71bdaa97"
+
+func (h *house) onLaw(ctx context.Context, what string, once *control.Once, given any) (string, audit.Receipt, error) {
+	receipt, err := act(ctx, h, what, once, uuid.Nil, given, h.receipt())
+	return lawRevision, receipt, err
+}
+
+func (h *house) BringLaw(ctx context.Context, _ identity.Actor, archive []byte, once *control.Once) (string, audit.Receipt, error) {
+	_, receipt, err := h.onLaw(ctx, "save law", once, len(archive))
+	if err != nil {
+		return "", receipt, err
+	}
+	b, err := policy.LoadArchive(bytes.NewReader(archive))
+	if err != nil {
+		return "", receipt, err
+	}
+	return b.Revision(), receipt, nil
+}
+
+func (h *house) ApproveLaw(ctx context.Context, _ identity.Actor, name string, once *control.Once) (string, audit.Receipt, error) {
+	return h.onLaw(ctx, "approve law "+name, once, name)
+}
+
+func (h *house) ActivateLaw(ctx context.Context, _ identity.Actor, name string, once *control.Once) (string, audit.Receipt, error) {
+	return h.onLaw(ctx, "activate law "+name, once, name)
+}
+
+func (h *house) RollBackLaw(ctx context.Context, _ identity.Actor, name string, once *control.Once) (string, audit.Receipt, error) {
+	return h.onLaw(ctx, "roll back law "+name, once, name)
+}
+
+func (h *house) LawDifference(_ context.Context, from, _ string) (policy.Difference, error) {
+	if h.fails != nil {
+		return policy.Difference{}, h.fails
+	}
+	return policy.Difference{
+		From: from, To: lawRevision, Files: []policy.FileDifference{{Path: "bronzeward/data.yaml", How: policy.DiffChanged}},
+		Rules: []policy.RuleDifference{{Code: "BW-SITE-001", Title: "a rule", How: policy.DiffAdded, File: "bronzeward/rules/site/site.rego"}},
+		Data:  []policy.DataDifference{{Key: "quorum.required", How: policy.DiffChanged, Before: []byte("1"), After: []byte("2")}, {Key: "x", How: policy.DiffAdded, After: []byte("{}")}},
+	}, nil
+}
+
+func (h *house) BundleActivations(context.Context) ([]control.BundleActivation, error) {
+	if h.fails != nil {
+		return nil, h.fails
+	}
+	return []control.BundleActivation{
+		{Counter: 2, Revision: lawRevision, Way: control.WayRollback, Signed: 7, Required: 1, Person: policy.Person{Issuer: "i", Subject: "sven"}, EntryID: numbered(61), At: begin},
+		{Counter: 1, Revision: lawRevision, Way: control.WayActivate, EntryID: numbered(60), At: begin},
+	}, nil
+}
