@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 
 	"github.com/google/uuid"
 
@@ -23,16 +21,10 @@ var packed = func() string {
 	}
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
-	files := tar.NewWriter(zipped)
-	for _, f := range b.Files() {
-		if err := files.WriteHeader(&tar.Header{Name: f.Path, Mode: 0o644, Size: int64(len(f.Body)), Typeflag: tar.TypeReg}); err != nil {
-			panic(err)
-		}
-		if _, err := files.Write(f.Body); err != nil {
-			panic(err)
-		}
+	if _, err := zipped.Write(b.Bytes()); err != nil {
+		panic(err)
 	}
-	if err := errors.Join(files.Close(), zipped.Close()); err != nil {
+	if err := zipped.Close(); err != nil {
 		panic(err)
 	}
 	return out.String()
