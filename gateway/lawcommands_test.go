@@ -17,7 +17,8 @@ import (
 func TestALawIsMadeLiveByCommands(t *testing.T) {
 	ctx := context.Background()
 	s := newStreet(t, 1, 0)
-	law := func(args ...string) []string { return append([]string{"policy"}, args...) }
+	// The commands that bring a law open the database here, with the keys of the configuration as it is then.
+	law := func(args ...string) []string { return append([]string{"policy", args[0], "--direct"}, args[1:]...) }
 	runs := func(person, says string, args ...string) {
 		t.Helper()
 		if out, err := s.Bronzeward(ctx, person, law(args...)...); err != nil || !strings.Contains(out, says) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -56,6 +57,18 @@ func LoadArchive(r io.Reader) (*Bundle, error) {
 		}
 		g.add(name, body)
 	}
+}
+
+// Archive is the bundle with what proves it as a plain tar, which LoadArchive takes gzipped.
+func (b *Bundle) Archive() ([]byte, error) {
+	files := slices.Clone(b.files)
+	if len(b.proof.Signatures) > 0 {
+		files = append(files, File{Path: SignaturesFile, Body: b.proof.Signatures})
+	}
+	if len(b.proof.Manifest) > 0 {
+		files = append(files, File{Path: ManifestFile, Body: b.proof.Manifest})
+	}
+	return pack(files)
 }
 
 // gathering is a bundle that is being read.

@@ -111,6 +111,7 @@ func (d *drafting) pin(ctx context.Context, key lawsign.Key) error {
 			return err
 		}
 	}
+	d.w = d.w.At(d.w.Gateways["gateway-1"]) // which has another address now
 	return nil
 }
 

@@ -1,0 +1,113 @@
+package law
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+
+	"bronzeward/cmd/bronzeward/ask"
+	"bronzeward/cmd/bronzeward/book"
+	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/gateway/httpapi/api"
+	"bronzeward/policy"
+)
+
+// WayFlags say by which way a law is brought: through a gateway, which needs no database login, or into
+// the database itself, as the very first one has to.
+type WayFlags struct {
+	ask.Flags
+	Direct bool `help:"Open the database that the configuration file names instead of asking a gateway: for the first law, before any gateway is ready."`
+}
+
+// asks tells whether a gateway is asked: one is named, and nobody wants it otherwise.
+func (f WayFlags) asks() (bool, error) {
+	if f.Direct {
+		return false, nil
+	}
+	file, _, err := ask.ReadFile()
+	return f.Server != "" || file.Server != "", err
+}
+
+// pack packs a law with what proves it, as OPA does: a gzipped tar.
+func pack(b *policy.Bundle) ([]byte, error) {
+	archive, err := b.Archive()
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	if _, err := zipped.Write(archive); err != nil {
+		return nil, err
+	}
+	err = zipped.Close() // before the bytes are taken
+	return out.Bytes(), err
+}
+
+// asked is a gateway that is asked about laws.
+type asked struct{ *ask.Client }
+
+// bring has a law tried and kept.
+func (a asked) bring(ctx context.Context, b *policy.Bundle) (decision string, err error) {
+	body, err := pack(b)
+	if err != nil {
+		return "", err
+	}
+	defer a.Busy("the gateway tries the law")()
+	_, said, err := ask.Received[api.PolicyAct](a.SavePolicyWithBody(ctx, nil, "application/gzip", bytes.NewReader(body)))
+	return said.Decision, err
+}
+
+// live makes a kept law live, or goes back to it.
+func (a asked) live(ctx context.Context, name string, back bool) (revision, decision string, err error) {
+	defer a.Busy("the gateway tries the law, and makes it live")()
+	resp, err := a.ActivatePolicy(ctx, name, nil, api.Nothing{})
+	if back {
+		resp, err = a.RollBackPolicy(ctx, name, nil, api.Nothing{})
+	}
+	done, said, err := ask.Received[api.PolicyAct](resp, err)
+	return done.Revision, said.Decision, err
+}
+
+// askLive is a law's way through a gateway: tried here, held against the past where a limit is set, and
+// then brought, tried there and made live. Without a law it is the kept one of that name.
+func (f GateFlags) askLive(ctx context.Context, g *cli.Globals, way WayFlags, name string, b *policy.Bundle, back bool) error {
+	since, limited, err := f.span()
+	if err != nil {
+		return err
+	}
+	if limited && b == nil {
+		return cli.Usage(fmt.Errorf("--replay-since needs the law itself, and %s is only its name: give the directory, or --direct", name))
+	}
+	client, err := way.Open(g)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	a := asked{client}
+	if b != nil {
+		if _, err := try(ctx, g, name, b); err != nil {
+			return err
+		}
+		if limited {
+			store, done, err := openStore(ctx, g)
+			if err != nil {
+				return fmt.Errorf("a replay reads the book: %w", err)
+			}
+			defer done()
+			if _, err := f.pass(ctx, g, book.PastOf(store.Pool()), since, b); err != nil {
+				return err
+			}
+		}
+		if _, err := a.bring(ctx, b); err != nil {
+			return err
+		}
+		name = b.Revision()
+	}
+	revision, decision, err := a.live(ctx, name, back)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(g.Out, "revision %s is live (decision %s)\n", revision, decision)
+	return nil
+}
