@@ -77,6 +77,10 @@ bench: setup build ## run the benchmarks and the load program
 	go test -run '^$$' -bench . -benchmem -timeout 60m ./...
 	bin/bronzeward-demo bench -write docs/benchmarks.md
 
+.PHONY: bench/law
+bench/law: ## hold the engine beside opa-envoy-plugin's evaluation, with up to 1000 rules more
+	cd bench/opaenvoy && go test -run '^$$' -bench Beside -benchtime 1x -timeout 30m
+
 .PHONY: bench/book
 bench/book: setup build ## measure a book of ROWS entries (default 10000000: 35 GB of disk, an hour)
 	bin/bronzeward-demo bench-book -rows $(ROWS) -write docs/benchmarks.md

@@ -157,7 +157,7 @@ func (i *issuance) refuse(ctx context.Context, status codes.Code, code, message 
 }
 
 // judge is what a certificate needs besides the law's word, under the lock: what was signed is within what is granted now.
-func (i *issuance) judge(d policy.Decision) policy.Decision {
+func (i *issuance) judge(_ control.Stamp, d policy.Decision) policy.Decision {
 	if d = i.allowed(d); !d.Allow || i.repeated {
 		return d
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -14,79 +13,240 @@ import (
 	"bronzeward/policy"
 )
 
-// Activate saves a bundle and makes it live. It must have passed policy.Trial. *NotAnchoredError says
-// that it is live all the same.
-func (a *Acts) Activate(ctx context.Context, by Actor, b *policy.Bundle) (audit.Receipt, error) {
-	snap, err := a.Store.Refresh(ctx, 0)
-	if err != nil {
-		return audit.Receipt{}, err
+// Draft is a law that somebody brings, and what its gate came to.
+type Draft struct {
+	// Bundle is the law, with its proof where it is signed.
+	Bundle *policy.Bundle
+	// Tried is what policy.Try says of it; of another bundle, or none, it is refused.
+	Tried policy.Tried
+	// Replay says what a replay of past decisions came to, with its limit; empty where none was asked for.
+	Replay string
+}
+
+// errNotTried means that a draft comes without its trial.
+var errNotTried = errors.New("a law without its trial is not taken")
+
+// coming is a law on its way to become live, or to be saved.
+type coming struct {
+	Draft
+	by     Actor
+	way    string
+	signed policy.Signed
+	bad    *policy.SignatureError // why the pinned keys do not prove it
+	// above is the live law's own counter: it may have become live before any key was pinned.
+	above int64
+	// agreed are who agreed, as the judge counted them last.
+	agreed []string
+}
+
+func (a *Acts) coming(by Actor, d Draft, way string) (*coming, error) {
+	if d.Bundle == nil || d.Tried.Revision != d.Bundle.Revision() || d.Tried.Tests == 0 {
+		return nil, errNotTried
 	}
-	if snap.LiveRevision == "" {
-		if err := a.Judge.Use(ctx, b); err != nil {
-			return audit.Receipt{}, err
+	c := &coming{Draft: d, by: by, way: way}
+	if len(a.Keys) > 0 {
+		var err error
+		if c.signed, err = a.Keys.Verify(d.Bundle, d.Bundle.Proof()); err != nil && !errors.As(err, &c.bad) {
+			return nil, err
 		}
 	}
-	save, said, err := a.act(ctx, by, ActPolicySave, b.Revision(), b.Revision())
+	return c, nil
+}
+
+// SavePolicy keeps a draft, so that others can look at it and agree to it. It makes nothing live.
+// *DeniedAct also where keys are pinned and none proves it.
+func (a *Acts) SavePolicy(ctx context.Context, by Actor, d Draft, once *control.Once) (audit.Receipt, error) {
+	c, err := a.coming(by, d, "")
 	if err != nil {
 		return audit.Receipt{}, err
 	}
-	if receipt, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), save); err != nil {
-		return receipt, a.denied(ctx, err, said)
-	}
-	if err := mayActivateAgain(ctx, by, b, snap.Now()); err != nil {
+	if err := a.firstLaw(ctx, c); err != nil {
 		return audit.Receipt{}, err
+	}
+	return a.save(ctx, c, once)
+}
+
+func (a *Acts) save(ctx context.Context, c *coming, once *control.Once) (audit.Receipt, error) {
+	revision := c.Bundle.Revision()
+	act, said, err := a.actBesides(ctx, c.by, ActPolicySave, revision, revision, besides{judge: c.judgeProof, entry: c.note})
+	if err != nil {
+		return audit.Receipt{}, err
+	}
+	act.Once = once
+	receipt, err := a.Store.SaveBundle(ctx, revision, c.Bundle.Bytes(), c.proof(), act)
+	return receipt, a.denied(ctx, err, said)
+}
+
+// proof is what to keep with the law, signed by a pinned key or not; null without a signature.
+func (c *coming) proof() *control.BundleProof {
+	p := c.Bundle.Proof()
+	if len(p.Signatures) == 0 {
+		return nil
+	}
+	return &control.BundleProof{KeyID: c.signed.KeyID, Counter: c.signed.Counter, Signatures: p.Signatures, Manifest: p.Manifest}
+}
+
+// firstLaw has a law judge itself while none is live; one that the pinned keys do not prove judges nothing.
+func (a *Acts) firstLaw(ctx context.Context, c *coming) error {
+	snap, err := a.Store.Refresh(ctx, 0)
+	switch {
+	case err != nil || snap.LiveRevision != "":
+		return err
+	case c.bad != nil:
+		return c.bad
+	}
+	return a.Judge.Use(ctx, c.Bundle)
+}
+
+// Activate saves a draft and makes it live. *DeniedAct where the law, the pinned keys, the counter or
+// those who have to agree refuse; *NotAnchoredError says that it is live all the same.
+func (a *Acts) Activate(ctx context.Context, by Actor, d Draft, once *control.Once) (audit.Receipt, error) {
+	c, err := a.coming(by, d, control.WayActivate)
+	if err != nil {
+		return audit.Receipt{}, err
+	}
+	if err := a.firstLaw(ctx, c); err != nil {
+		return audit.Receipt{}, err
+	}
+	// Before this signature is kept: the live law may be the same one, signed again.
+	if c.above, err = a.liveCounter(ctx); err != nil {
+		return audit.Receipt{}, err
+	}
+	if receipt, err := a.save(ctx, c, nil); err != nil {
+		return receipt, err
 	}
 	// A crash here leaves a saved bundle that is not live; activating it again is harmless.
-	activate, said, err := a.act(ctx, by, ActPolicyActivate, b.Revision(), b.Revision())
+	return a.makeLive(ctx, c, ActPolicyActivate, once)
+}
+
+// Rollback makes a saved law live that was live before: the one way back to an older counter. The
+// draft is of SavedLaw, tried again. Errors are as Activate's.
+func (a *Acts) Rollback(ctx context.Context, by Actor, d Draft, once *control.Once) (audit.Receipt, error) {
+	c, err := a.coming(by, d, control.WayRollback)
 	if err != nil {
 		return audit.Receipt{}, err
 	}
-	receipt, err := a.Store.ActivateBundle(ctx, b.Revision(), 0, activate)
+	return a.makeLive(ctx, c, ActPolicyRollback, once)
+}
+
+func (a *Acts) makeLive(ctx context.Context, c *coming, name string, once *control.Once) (audit.Receipt, error) {
+	if err := a.mayActivateAgain(ctx, c.by, c.Bundle); err != nil {
+		return audit.Receipt{}, err
+	}
+	revision := c.Bundle.Revision()
+	act, said, err := a.actBesides(ctx, c.by, name, revision, revision, besides{judge: c.judge, entry: c.note})
+	if err != nil {
+		return audit.Receipt{}, err
+	}
+	act.Once = once
+	receipt, err := a.Store.ActivateBundle(ctx, control.NewLive{
+		Revision: revision, Way: c.way, Signed: c.signed.Counter,
+		Required: func(entry uuid.UUID) int { return said.byEntry[entry].Approvals.Required },
+	}, act)
 	return receipt, a.anchored(ctx, said, a.denied(ctx, err, said))
 }
 
-// ErrLockOut means that a law would shut out whoever brings it, and was not made live.
-var ErrLockOut = errors.New("this law locks out whoever brings it")
-
-// mayActivateAgain refuses a law under which whoever brings it could not bring another:
-// it would lock everybody out of the law.
-func mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle, now time.Time) error {
-	draft := policy.New(policy.EngineConfig{})
-	if err := draft.Use(ctx, b); err != nil {
-		return err
+// liveCounter is the counter of the live law, if the pinned keys prove it; zero otherwise.
+func (a *Acts) liveCounter(ctx context.Context) (int64, error) {
+	snap, err := a.Store.Refresh(ctx, 0)
+	if err != nil || len(a.Keys) == 0 || snap.LiveRevision == "" {
+		return 0, err
 	}
-	d := draft.DecideAct(ctx, &policy.Act{
-		Version: policy.FactsVersion, Act: ActPolicyActivate, Caller: actorFacts(by), Subject: b.Revision(), Now: now,
-	})
-	if !d.Allow {
-		return fmt.Errorf("%w: %s, in %s, could not activate another one (%s); give one of these groups the role policy-admin in role_bindings. The live law stays",
-			ErrLockOut, by.Caller.Subject, strings.Join(by.Caller.Groups, ", "), strings.Join(d.Codes(), ", "))
+	b, err := a.SavedLaw(ctx, snap.LiveRevision)
+	if err != nil {
+		return 0, err
 	}
-	return nil
+	signed, err := a.Keys.Verify(b, b.Proof())
+	if bad := (*policy.SignatureError)(nil); errors.As(err, &bad) {
+		return 0, nil
+	}
+	return signed.Counter, err
 }
 
-// ActivateWatched makes the law of a watched directory live: nobody asked for it but the
-// configuration of a gateway in development, and the entry says so. *DeniedAct while the database, or
-// OpenBao, may be older than it was.
-func (a *Acts) ActivateWatched(ctx context.Context, b *policy.Bundle) error {
-	answers := &said{byEntry: map[uuid.UUID]policy.Decision{}}
-	act := func() control.Act {
-		return control.Act{Entry: func(st control.Stamp) audit.Entry {
-			d := actInDoubt(st.Standing, ActPolicyActivate, policy.Decision{Allow: true})
-			e := audit.Entry{
-				ID: newID(), Kind: audit.KindPolicy, Verdict: verdictOf(d), Method: ActPolicyActivate, Class: "act", Reasons: d.Reasons, Codes: d.Codes(),
-				PolicyRevision: b.Revision(), Detail: "watched directory, in development", Count: 1,
-			}
-			answers.byEntry[e.ID] = d
-			return e
-		}}
+// judgeProof refuses what the pinned keys do not prove.
+func (c *coming) judgeProof(_ control.Stamp, d policy.Decision) policy.Decision {
+	if c.bad != nil {
+		return refusedToo(d, "BW-BUNDLE-001", c.bad.Message, c.bad.Hint)
 	}
-	if _, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), act()); err != nil {
-		return a.denied(ctx, err, answers)
+	return d
+}
+
+// judge is what no law waives when another becomes live, read under the authority lock.
+func (c *coming) judge(st control.Stamp, d policy.Decision) policy.Decision {
+	revision, highest := c.Bundle.Revision(), max(st.Law.Highest, c.above)
+	d = c.judgeProof(st, d)
+	switch {
+	case c.way == control.WayRollback && !st.Law.WasLive:
+		d = refusedToo(d, "BW-BUNDLE-003", fmt.Sprintf("the law %.12s never was live, so there is no going back to it", revision),
+			"bronzeward policy activate DIR, or bronzeward policy history for what was live")
+	case c.way == control.WayActivate && c.bad == nil && c.signed.KeyID != "" && c.signed.Counter <= highest:
+		d = refusedToo(d, "BW-BUNDLE-002", fmt.Sprintf("the law %.12s carries the counter %d, and a law with the counter %d was live already", revision, c.signed.Counter, highest),
+			fmt.Sprintf("set metadata.bronzeward.counter in .manifest to %d or more and sign it again; to go back on purpose: bronzeward policy rollback %.12s", highest+1, revision))
 	}
-	receipt, err := a.Store.ActivateBundle(ctx, b.Revision(), 0, act())
+	if st.LiveRevision == "" {
+		d.Approvals.Required = 0 // there is no law yet that asks, and nobody who could agree by it
+	}
+	c.agreed = nil
+	for _, one := range st.Law.Agreed {
+		if one.Person != personOf(c.by.Caller) {
+			c.agreed = append(c.agreed, printable(one.Subject))
+		}
+	}
+	if missing := d.Approvals.Required - len(c.agreed); missing > 0 {
+		d = refusedToo(d, "BW-APPROVAL-004", fewAgreed(revision, d.Approvals.Required, missing, c.agreed),
+			fmt.Sprintf("another policy-admin: bronzeward policy approve %.12s", revision))
+	}
+	return d
+}
+
+func fewAgreed(revision string, required, missing int, agreed []string) string {
+	who := "nobody has agreed yet"
+	if len(agreed) > 0 {
+		who = "agreed: " + strings.Join(agreed, ", ")
+	}
+	return fmt.Sprintf("the law %.12s needs the agreement of %d besides whoever makes it live, and %d of them missing (%s); an agreement counts until another law becomes live",
+		revision, required, missing, who)
+}
+
+// refusedToo adds a refusal to what was decided.
+func refusedToo(d policy.Decision, code, message, hint string) policy.Decision {
+	d.Allow = false
+	d.Reasons = append(d.Reasons, policy.Deny(code, message, hint).Reasons...)
+	return d
+}
+
+// note says in the entry what the gate came to, who agreed and what proves the law.
+func (c *coming) note(e *audit.Entry) {
+	said := []string{c.Bundle.Revision()}
+	if c.way == control.WayRollback {
+		said = append(said, "back to a law that was live before, whatever its counter")
+	}
+	said = append(said, fmt.Sprintf("trial passed with %d tests and %d sample calls", c.Tried.Tests, c.Tried.Samples))
+	if c.Replay != "" {
+		said = append(said, "replay: "+c.Replay)
+	}
+	if c.signed.KeyID != "" {
+		said = append(said, fmt.Sprintf("signed by key %s with counter %d", c.signed.KeyID, c.signed.Counter))
+	}
+	if len(c.agreed) > 0 {
+		said = append(said, "agreed: "+strings.Join(c.agreed, ", "))
+	}
+	e.Detail = strings.Join(said, "; ")
+}
+
+// ApprovePolicy keeps a person's agreement that a saved law follows the live one. It counts for whoever
+// else makes it live, until another law does. control.ErrConflict when they agreed already.
+func (a *Acts) ApprovePolicy(ctx context.Context, by Actor, revision string, once *control.Once) (audit.Receipt, error) {
+	act, said, err := a.act(ctx, by, ActPolicyApprove, revision, "")
 	if err != nil {
-		return a.denied(ctx, err, answers)
+		return audit.Receipt{}, err
 	}
-	return a.forwardAnchor(ctx, receipt)
+	act.Once = once
+	receipt, err := a.Store.ApproveBundle(ctx, revision, control.Approver{
+		Person: personOf(by.Caller), Kind: string(by.Caller.Kind), Groups: by.Caller.Groups,
+	}, act)
+	if errors.Is(err, control.ErrConflict) {
+		err = control.Worded(control.ErrConflict, "you agreed to the law %.12s already; somebody else makes it live: bronzeward policy activate %.12s", revision, revision)
+	}
+	return receipt, a.denied(ctx, err, said)
 }

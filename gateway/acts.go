@@ -35,6 +35,8 @@ const (
 	ActAttemptsAccount  = "attempts.account"
 	ActPolicySave       = "policy.save"
 	ActPolicyActivate   = "policy.activate"
+	ActPolicyRollback   = "policy.rollback"
+	ActPolicyApprove    = "policy.approve"
 	ActIdentitiesRevoke = "identities.revoke"
 	ActChangesSubmit    = "changes.submit"
 	ActChangesApply     = "changes.apply"
@@ -84,6 +86,8 @@ type Acts struct {
 	Adopt func(epoch uuid.UUID)
 	// Deny are the people whom the configuration's deny list names.
 	Deny []policy.Person
+	// Keys are the pinned keys of whoever signs laws; with none, a law needs no signature.
+	Keys policy.Keys
 	// Instance names this process in entries.
 	Instance string
 	// Told is told the receipt of the entry an act left, once it is durable; null when nobody asks.
@@ -122,7 +126,7 @@ func (a *Acts) act(ctx context.Context, by Actor, name, subject string, first st
 // called again.
 type besides struct {
 	// judge is given what the law allows, and may deny it.
-	judge func(policy.Decision) policy.Decision
+	judge func(control.Stamp, policy.Decision) policy.Decision
 	entry func(*audit.Entry)
 }
 
@@ -147,7 +151,7 @@ func (a *Acts) actBesides(ctx context.Context, by Actor, name, subject, first st
 			}
 			d := a.decide(ctx, st, f, first)
 			if d.Allow && more.judge != nil {
-				d = more.judge(d)
+				d = more.judge(st, d)
 			}
 			e := actEntry(by, f, &d)
 			if more.entry != nil {
@@ -183,7 +187,7 @@ func actEntry(by Actor, f *policy.Act, d *policy.Decision) audit.Entry {
 		*d = policy.Deny("BW-BOOK-002", "the facts of this act cannot be written down", "")
 	}
 	kind := audit.KindHTTP
-	if f.Act == ActPolicyActivate {
+	if slices.Contains([]string{ActPolicySave, ActPolicyActivate, ActPolicyRollback, ActPolicyApprove}, f.Act) {
 		kind = audit.KindPolicy
 	}
 	return audit.Entry{
@@ -211,11 +215,12 @@ func (a *Acts) decide(ctx context.Context, st control.Stamp, f *policy.Act, firs
 	if d.Revision != revision {
 		return overtaken(revision)
 	}
-	if d.Allow && d.Approvals.Required > 0 {
-		// Nobody can agree to an act yet, so what needs agreement is refused.
+	if d.Allow && d.Approvals.Required > 0 && f.Act != ActPolicyActivate && f.Act != ActPolicyRollback {
+		// Agreement is given to a law; a house's own law may not ask for it elsewhere.
 		d.Allow = false
 		d.Reasons = append(d.Reasons, policy.Deny("BW-APPROVAL-004",
-			fmt.Sprintf("this act needs the agreement of %d more people, which cannot be given yet", d.Approvals.Required), "").Reasons...)
+			fmt.Sprintf("%s needs the agreement of %d more people, and agreement is given to a law only", f.Act, d.Approvals.Required),
+			"a policy-admin takes the number out of the law's answer about this act").Reasons...)
 	}
 	if st.CallerRevoked && d.Allow {
 		return policy.Deny("BW-INVARIANT-001", "this identity is revoked", "")
@@ -230,9 +235,12 @@ func overtaken(revision string) policy.Decision {
 }
 
 func (a *Acts) load(ctx context.Context, revision string) error {
-	bundle, err := storedLaw(ctx, a.Store, revision)
+	bundle, _, err := storedLaw(ctx, a.Store, a.Keys, revision)
 	if err != nil {
 		return err
+	}
+	if bundle.Revision() != revision {
+		return fmt.Errorf("bundle %s is stored under the name %s", bundle.Revision(), revision)
 	}
 	return a.Judge.Use(ctx, bundle)
 }

@@ -76,7 +76,7 @@ var anchoredActs = []anchoredAct{
 		ready: func(t *testing.T, h *house, acts *Acts) func(*control.Once) error {
 			l := must(oneApproval())(t)
 			return func(*control.Once) error {
-				_, err := acts.Activate(context.Background(), h.actor(t, "sven"), l.bundle)
+				_, err := acts.Activate(context.Background(), h.actor(t, "sven"), tried(l.bundle), nil)
 				return err
 			}
 		},

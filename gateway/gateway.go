@@ -71,6 +71,8 @@ type Config struct {
 	Store    *control.Store
 	Book     *audit.Book
 	Upstream *upstream.Pool
+	// LawKeys are the pinned keys of whoever signs laws; with none, a law needs no signature.
+	LawKeys  policy.Keys
 	Digester facts.Digester
 	// Sealer keeps the exact bytes of changes.
 	Sealer  Sealer
@@ -174,7 +176,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	limits := cfg.Limits.withDefaults()
 	g := &Gateway{
-		identity: cfg.Identity, judge: cfg.Judge, store: cfg.Store, book: cfg.Book,
+		identity: cfg.Identity, judge: cfg.Judge, laws: laws{keys: cfg.LawKeys}, store: cfg.Store, book: cfg.Book,
 		upstream: cfg.Upstream, digester: cfg.Digester, instance: cfg.Instance, tree: cfg.Tree,
 		sealer: cfg.Sealer, changes: cfg.Changes.withDefaults(), drift: cfg.Drift.withDefaults(),
 		transportDeadline: orDefault(cfg.TransportDeadline, 30*time.Second),

@@ -160,9 +160,9 @@ func (h *house) makeLive(t testing.TB) {
 func (h *house) activate(t testing.TB, b *policy.Bundle) {
 	t.Helper()
 	ctx := context.Background()
-	_, err := h.store.SaveBundle(ctx, b.Revision(), b.Bytes(), admin("policy.save"))
+	_, err := h.store.SaveBundle(ctx, b.Revision(), b.Bytes(), nil, admin("policy.save"))
 	ok(t, err)
-	_, err = h.store.ActivateBundle(ctx, b.Revision(), 0, admin("policy.activate"))
+	_, err = h.store.ActivateBundle(ctx, control.NewLive{Revision: b.Revision(), Way: control.WayActivate}, admin("policy.activate"))
 	ok(t, err)
 	must(h.store.Refresh(ctx, 0))(t)
 }

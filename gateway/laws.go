@@ -1,10 +1,14 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,8 +19,11 @@ import (
 
 // laws keeps the engine on the live revision. Safe for concurrent use.
 type laws struct {
-	mu     sync.Mutex // held while a revision is loaded, so that it is loaded once
-	failed string     // the revision that could not be loaded, logged once
+	keys   policy.Keys // pinned; none means that no signature is asked for
+	mu     sync.Mutex  // held while a revision is loaded, so that it is loaded once
+	failed string      // the revision that could not be loaded, logged once
+	// why is what to tell callers of it; null while nothing is wrong, or it is not theirs to know.
+	why atomic.Pointer[policy.SignatureError]
 }
 
 // current is a snapshot whose live revision the engine has, if that can be had: a call
@@ -43,33 +50,75 @@ func (l *laws) judge(ctx context.Context, g *Gateway, snap *control.Snapshot, f 
 		return policy.Deny("BW-POLICY-001", "no policy is live", "bronzeward policy activate DIR")
 	}
 	if g.judge.Revision() != snap.LiveRevision {
-		return missingLaw(snap.LiveRevision)
+		return missingLaw(snap.LiveRevision, l.why.Load())
 	}
 	d := g.judge.Decide(ctx, f)
 	if d.Revision != snap.LiveRevision {
 		// Another revision became live between the two lines above.
-		return missingLaw(snap.LiveRevision)
+		return missingLaw(snap.LiveRevision, nil)
 	}
 	return d
 }
 
-func missingLaw(revision string) policy.Decision {
+func missingLaw(revision string, why *policy.SignatureError) policy.Decision {
+	if why != nil {
+		return policy.Deny("BW-POLICY-001", fmt.Sprintf("this replica cannot verify the live policy %.12s: %s", revision, why.Message), why.Hint)
+	}
 	return policy.Deny("BW-POLICY-001", fmt.Sprintf("this replica does not have the live policy %.12s", revision),
 		"bronzeward policy status")
 }
 
-// storedLaw is the bundle that the database has under this revision. Whether it is that
-// revision is the caller's to check.
-func storedLaw(ctx context.Context, store *control.Store, revision string) (*policy.Bundle, error) {
+// storedLaw is the bundle that the database has under this revision, verified with the pinned keys: what
+// somebody wrote into the database does not become law by that. Whether it is that revision is the
+// caller's to check. *policy.SignatureError when no pinned key verifies it.
+func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revision string) (*policy.Bundle, policy.Signed, error) {
 	archive, err := store.Bundle(ctx, revision)
 	if err != nil {
-		return nil, fmt.Errorf("reading bundle %s: %w", revision, err)
+		return nil, policy.Signed{}, fmt.Errorf("reading bundle %s: %w", revision, err)
 	}
 	bundle, err := policy.Open(archive)
 	if err != nil {
-		return nil, fmt.Errorf("opening bundle %s: %w", revision, err)
+		return nil, policy.Signed{}, fmt.Errorf("opening bundle %s: %w", revision, err)
 	}
-	return bundle, nil
+	if len(keys) == 0 {
+		return bundle, policy.Signed{}, nil
+	}
+	proofs, err := store.BundleProofs(ctx, revision)
+	if err != nil {
+		return nil, policy.Signed{}, err
+	}
+	by := ""
+	for _, p := range proofs {
+		signed, err := keys.Verify(bundle, policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest})
+		if err == nil {
+			return bundle, signed, nil
+		}
+		var why *policy.SignatureError
+		if errors.As(err, &why); by == "" {
+			by = cmp.Or(p.KeyID, why.KeyID)
+		}
+	}
+	return nil, policy.Signed{}, unproven(revision, by, len(proofs), keys)
+}
+
+// unproven says which key is missing, and in which order to go on.
+func unproven(revision, by string, proofs int, keys policy.Keys) *policy.SignatureError {
+	pinned := strings.Join(keys.IDs(), ", ")
+	if proofs == 0 {
+		return &policy.SignatureError{
+			Message: fmt.Sprintf("the law %.12s is saved without a signature, and keys are pinned (%s)", revision, pinned),
+			Hint:    "take policy.keys away, save the same law signed (bronzeward policy save DIR), then pin the keys",
+		}
+	}
+	key := "the key that signed it"
+	if by != "" {
+		key = "the key " + by
+	}
+	return &policy.SignatureError{
+		KeyID:   by,
+		Message: fmt.Sprintf("the law %.12s is signed by none of the keys in policy.keys (%s): %s is missing", revision, pinned, key),
+		Hint:    fmt.Sprintf("put %s back into policy.keys, activate a law signed by another pinned key, then remove it", key),
+	}
 }
 
 // load brings the live revision into the engine. The last good one stays when it fails,
@@ -81,7 +130,7 @@ func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
 		return nil
 	}
 	err := func() error {
-		bundle, err := storedLaw(ctx, g.store, revision)
+		bundle, _, err := storedLaw(ctx, g.store, l.keys, revision)
 		if err != nil {
 			return err
 		}
@@ -90,6 +139,9 @@ func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
 		}
 		return g.judge.Use(ctx, bundle)
 	}()
+	var why *policy.SignatureError
+	errors.As(err, &why)
+	l.why.Store(why)
 	if err != nil {
 		if l.failed != revision {
 			g.log.ErrorContext(ctx, "the live policy cannot be loaded; every call is denied", slog.Any("cause", err))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bronzeward/gateway/control"
+	"bronzeward/policy"
 )
 
 // Ready says what this replica stands on, and what keeps it from deciding. Keys of an
@@ -25,7 +26,11 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 		problems = append(problems, "no policy is live: bronzeward policy activate DIR")
 	case g.judge.Revision() != snap.LiveRevision:
 		if err := g.laws.load(ctx, g, snap.LiveRevision); err != nil {
-			problems = append(problems, "the live policy cannot be loaded")
+			problem := "the live policy cannot be loaded"
+			if why := g.laws.why.Load(); why != nil {
+				problem += ": " + why.Error()
+			}
+			problems = append(problems, problem)
 		}
 	}
 	credentials, warnings := credentialsReady(g.credentials(ctx), time.Now())
@@ -41,7 +46,10 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 	book, more := g.tree.ready(snap.Standing.Doubtful())
 	recovery, standing := standingNow(snap.Standing)
 	more = append(more, standing...)
-	quorum := g.judge.Quorum(ctx)
+	var quorum policy.Quorum
+	if g.judge.Revision() != "" { // an engine without a law would log that it has none, each time
+		quorum = g.judge.Quorum(ctx)
+	}
 	return map[string]any{
 		"talos_credentials": credentials, "warnings": append(warnings, more...), "book": book, "recovery": recovery,
 		"approvals_required": quorum.Required, "approval_groups": quorum.Groups,

@@ -13,11 +13,11 @@ func TestNoLawIsMadeLiveInDoubt(t *testing.T) {
 	t.Parallel()
 	for name, activate := range map[string]func(*testing.T, *house, *Acts) error{
 		"by a person": func(t *testing.T, h *house, acts *Acts) error {
-			_, err := acts.Activate(context.Background(), h.actor(t, "sven"), must(oneApproval())(t).bundle)
+			_, err := acts.Activate(context.Background(), h.actor(t, "sven"), tried(must(oneApproval())(t).bundle), nil)
 			return err
 		},
 		"by a watched directory": func(t *testing.T, _ *house, acts *Acts) error {
-			return acts.ActivateWatched(context.Background(), must(oneApproval())(t).bundle)
+			return acts.ActivateWatched(context.Background(), tried(must(oneApproval())(t).bundle))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,7 @@ var acts = []struct {
 	{"changes.approve changes.reject changes.cancel machines.unfreeze machines.repin clusters.limit", "approver", true},
 	{"approvals.revoke", "approver recovery-admin", true},
 	{"identities.revoke attempts.account machines.retire machines.release recovery.enter recovery.exit", "recovery-admin", true},
-	{"policy.save policy.activate policy.rollback", "policy-admin", true},
+	{"policy.save policy.approve policy.activate policy.rollback", "policy-admin", true},
 }
 
 func TestEveryActForEveryRole(t *testing.T) {

@@ -23,7 +23,8 @@ var advice = []struct{ says, do string }{
 	{"freezes:", "see the comment over freezes in bronzeward/data.yaml"},
 	{"data must be", "write a data file as one YAML document with a map at the top"},
 	{"beyond its limits", "take what is no law out of the directory"},
-	{"entry point", "one package answers for each entry point: bronzeward.admission and bronzeward.api"},
+	{"the entry point", "keep each of the two entry points in one file: bronzeward/admission and bronzeward/api have them"},
+	{"to be an entry point", "take entrypoint out of the rule's METADATA"},
 }
 
 // lastAdvice is for what no entry fits.

@@ -32,6 +32,7 @@ type Bundle struct {
 	archive  []byte
 	revision string
 	parsed   *parsed
+	proof    Proof
 }
 
 // File is one file of a Bundle.

@@ -142,7 +142,7 @@ func TestAZoneNobodyKnowsDeniesEveryApplyOfItsCluster(t *testing.T) {
 
 func TestCheckAndTrialNameTheEntry(t *testing.T) {
 	misspelt := strings.Replace(goodEntry, "Monday", "monday", 1)
-	if err := Trial(t.Context(), calendarLaw(t, "windows", misspelt)); err == nil || !strings.Contains(err.Error(), `"monday" is no day of the week`) {
+	if _, err := Trial(t.Context(), calendarLaw(t, "windows", misspelt)); err == nil || !strings.Contains(err.Error(), `"monday" is no day of the week`) {
 		t.Errorf("the trial says %v", err)
 	}
 	for name, text := range map[string]string{

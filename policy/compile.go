@@ -147,7 +147,11 @@ func located(err error) []error {
 			out = append(out, errors.New(e.Message))
 			continue
 		}
-		out = append(out, placed{file: e.Location.File, line: e.Location.Row, msg: e.Message})
+		msg := e.Message
+		if strings.Contains(msg, "keyword is required before") {
+			msg += " (this is Rego v0: opa fmt --write --v0-v1 rewrites it)"
+		}
+		out = append(out, placed{file: e.Location.File, line: e.Location.Row, msg: msg})
 	}
 	return out
 }

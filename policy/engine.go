@@ -37,6 +37,8 @@ type Engine struct {
 	budget time.Duration
 	log    *slog.Logger
 	live   atomic.Pointer[law]
+	// heard is told why the engine itself denied, by a trial that nobody shares; null otherwise.
+	heard func(cause error)
 }
 
 // law is one compiled revision.
@@ -180,6 +182,12 @@ func causeCode(ctx context.Context) string {
 func (e *Engine) fail(ctx context.Context, revision, code string, cause error) Decision {
 	d := Deny(code, ownMessages[code].text, ownMessages[code].hint)
 	d.Revision, d.OPA = revision, OPAVersion()
+	if e.heard != nil {
+		if code == CodeBudget {
+			cause = fmt.Errorf("%w of %s", errBudget, e.budget)
+		}
+		e.heard(cause)
+	}
 	attrs := []slog.Attr{slog.String("code", code), slog.String("revision", revision)}
 	if cause != nil && !topdown.IsCancel(cause) {
 		attrs = append(attrs, slog.String("cause", cause.Error()))

@@ -14,7 +14,7 @@ import (
 // are and what they should be. What cannot be read as Rego is in the error, joined, each with file
 // and line; the other files come nevertheless.
 func Format(fsys fs.FS) ([]FileDifference, error) {
-	files, err := collect(fsys)
+	found, err := collect(fsys)
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func Format(fsys fs.FS) ([]FileDifference, error) {
 		out  []FileDifference
 		errs []error
 	)
-	for _, f := range files {
+	for _, f := range found.files {
 		want, err := formatted(f)
 		if err != nil {
 			errs = append(errs, located(err)...)

@@ -29,14 +29,14 @@ func Template() (fs.FS, error) { return fs.Sub(shipped, "bundle") }
 
 // Load reads a directory: every *.rego file, data.json, data.yaml and data.yml, and
 // *.json under schema/. Other files, and files and folders whose name begins with a
-// dot, are not part of the bundle. All problems are in the error, joined, each with
-// file and line.
+// dot, are not part of the bundle; but .signatures.json and .manifest at the top are its
+// Proof. All problems are in the error, joined, each with file and line.
 func Load(fsys fs.FS) (*Bundle, error) {
-	files, err := collect(fsys)
+	g, err := collect(fsys)
 	if err != nil {
 		return nil, err
 	}
-	return newBundle(files)
+	return g.bundle()
 }
 
 // Open takes a bundle's canonical archive, as Bytes gives it. An archive that differs
@@ -70,48 +70,46 @@ func Overlay(b *Bundle, fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return overlay(b, over)
+	return overlay(b, over.files)
 }
 
 // OverlayFiles is Overlay with the files given.
 func OverlayFiles(b *Bundle, files ...File) (*Bundle, error) { return overlay(b, files) }
 
-func collect(fsys fs.FS) ([]File, error) {
+func collect(fsys fs.FS) (*gathering, error) {
 	var (
-		files []File
-		errs  []error
-		total int64
+		g    gathering
+		errs []error
 	)
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return fmt.Errorf("walking bundle: %w", err)
 		}
-		if p != "." && strings.HasPrefix(path.Base(p), ".") {
-			if d.IsDir() {
+		if d.IsDir() {
+			if p != "." && strings.HasPrefix(path.Base(p), ".") {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		if d.IsDir() || !belongs(p) {
+		if !g.wants(p) {
 			return nil
 		}
-		info, err := d.Info()
+		info, err := fs.Stat(fsys, p) // of what a link points to
 		if err != nil {
 			return fmt.Errorf("reading bundle: %w", err)
 		}
-		total += info.Size()
-		if info.Size() > MaxFileBytes || total > MaxBundleBytes || len(files) >= MaxBundleFiles {
-			return fmt.Errorf("%s: bundle is beyond its limits (%d files, %d bytes each, %d bytes in all)", p, MaxBundleFiles, MaxFileBytes, MaxBundleBytes)
+		if err := g.room(p, info.Size()); err != nil {
+			return err
 		}
 		body, err := fs.ReadFile(fsys, p)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("reading bundle: %w", err))
 			return nil
 		}
-		files = append(files, File{Path: p, Body: body})
+		g.add(p, body)
 		return nil
 	})
-	return files, errors.Join(append(errs, err)...)
+	return &g, errors.Join(append(errs, err)...)
 }
 
 // belongs tells whether a path is part of a bundle.

@@ -131,17 +131,47 @@ func reached(c *ast.Compiler, seen *cover.Cover) (float64, []string) {
 	return 100 * float64(covered) / float64(covered+missed), places
 }
 
+// Tried says that a bundle passed its trial, and what was tried.
+type Tried struct {
+	// Revision is the bundle's.
+	Revision string
+	// Tests and Samples are how many of its own tests, and of the sample calls, passed; never zero.
+	Tests, Samples int
+}
+
 // Trial says whether a bundle may become live: it compiles strictly, asks for no
-// fact that does not exist, its rules have codes, its windows and freezes can be read, it
-// has tests and they pass, it answers every sample call without failing, and it allows none that an invariant forbids. All objections are in the error, joined.
-func Trial(ctx context.Context, b *Bundle) error {
+// fact that does not exist, its rules have codes, its windows and freezes can be read, one file has
+// each entry point, it has tests and they pass, it answers every sample call without failing, and it
+// allows none that an invariant forbids. All objections are in the error, joined.
+func Trial(ctx context.Context, b *Bundle) (Tried, error) {
+	var cause error // of the engine's own last denial
 	e := New(EngineConfig{})
+	e.heard = func(err error) { cause = err }
 	if err := e.Use(ctx, b); err != nil {
-		return fmt.Errorf("trying bundle: %w", err)
+		return Tried{}, fmt.Errorf("trying bundle: %w", err)
 	}
 	errs := []error{b.parsed.typeCheck()}
-	for _, f := range append(metadataFaults(b), calendarFaults(b)...) {
+	for _, f := range slices.Concat(metadataFaults(b), calendarFaults(b), entryPointFaults(b)) {
 		errs = append(errs, errors.New(f.String()))
+	}
+	groups := boundGroups(b)
+	all := samples()
+	for _, s := range all {
+		if len(s.facts.Caller.Groups) > 0 {
+			// The samples' person is in every group the law knows, so that what it forbids is
+			// forbidden to all of them.
+			s.facts.Caller.Groups = append(slices.Clone(s.facts.Caller.Groups), groups...)
+		}
+		cause = nil
+		err := s.try(ctx, e)
+		if err != nil && cause != nil {
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+		errs = append(errs, err)
+		if errors.Is(cause, errBudget) {
+			// The others, and the tests, would take as long each.
+			return Tried{}, fmt.Errorf("trying bundle: %w; make the rule look at less", errors.Join(errs...))
+		}
 	}
 	report, err := Test(ctx, b)
 	if err != nil {
@@ -153,19 +183,39 @@ func Trial(ctx context.Context, b *Bundle) error {
 	if err == nil && len(report.Passed)+len(report.Failed) == 0 {
 		errs = append(errs, errors.New("bundle has no tests"))
 	}
-	groups := boundGroups(b)
-	for _, s := range samples() {
-		if len(s.facts.Caller.Groups) > 0 {
-			// The samples' person is in every group the law knows, so that what it forbids is
-			// forbidden to all of them.
-			s.facts.Caller.Groups = append(slices.Clone(s.facts.Caller.Groups), groups...)
-		}
-		errs = append(errs, s.try(ctx, e))
-	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("trying bundle: %w", err)
+		return Tried{}, fmt.Errorf("trying bundle: %w", err)
 	}
-	return nil
+	return Tried{Revision: b.revision, Tests: len(report.Passed), Samples: len(all)}, nil
+}
+
+// entryPointFaults says where the law's entry points are claimed by more than one file, or where something
+// else claims to be one.
+func entryPointFaults(b *Bundle) []Fault {
+	var out []Fault
+	owner := map[string]string{}
+	for _, name := range sortedNames(b.parsed.law) {
+		m := b.parsed.law[name]
+		for _, r := range m.Rules {
+			at := m.Package.Path.String() + "." + string(r.Head.Reference[0].Value.(ast.Var))
+			if at != AdmissionQuery && at != APIQuery {
+				continue
+			}
+			if first, taken := owner[at]; taken && first != name {
+				out = append(out, Fault{File: name, Line: r.Location.Row, Message: fmt.Sprintf("the entry point %s is claimed by %s already: keep it in one file", at, first)})
+				continue
+			}
+			owner[at] = name
+		}
+		for _, a := range m.Annotations {
+			if a.Entrypoint {
+				if at := a.GetTargetPath().String(); at != AdmissionQuery && at != APIQuery {
+					out = append(out, Fault{File: name, Line: a.Location.Row, Message: fmt.Sprintf("%s claims to be an entry point, and the law has two: %s and %s; take entrypoint out of its METADATA", at, AdmissionQuery, APIQuery)})
+				}
+			}
+		}
+	}
+	return out
 }
 
 // failedCases names the cases of a table test that do not hold.

@@ -26,7 +26,7 @@ func TestTheShippedLawIsCleanAndPassesItsTrial(t *testing.T) {
 		t.Errorf("the Rego tests reach %.1f %% of the law, less than 90: %v", report.Coverage, report.Missed)
 	}
 	t.Logf("%d tests, coverage %.1f %%, missed %v", len(report.Passed), report.Coverage, report.Missed)
-	if err := Trial(ctx, b); err != nil {
+	if _, err := Trial(ctx, b); err != nil {
 		t.Error(err)
 	}
 }
@@ -75,7 +75,7 @@ func TestATrialRefusesWhatMustNotBecomeLive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = Trial(context.Background(), law)
+			_, err = Trial(context.Background(), law)
 			if err == nil {
 				t.Fatal("it may become live")
 			}
@@ -102,7 +102,7 @@ func TestALawWithASitesOwnDataPassesItsTrial(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Trial(context.Background(), law); err != nil {
+		if _, err := Trial(context.Background(), law); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

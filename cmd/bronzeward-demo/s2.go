@@ -77,7 +77,7 @@ func s2(ctx context.Context, s *stage) (err error) {
 	defer func() { _ = d.db.Close(context.WithoutCancel(ctx)) }()
 	for _, step := range []func(context.Context) error{
 		d.past, d.failing, d.mended, d.replayed, d.shadowed, d.warned, d.denied,
-		d.badDrafts, d.withoutTheLaw,
+		d.badDrafts, d.signed, d.withoutTheLaw,
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -28,6 +28,8 @@ type Stamp struct {
 	Standing Standing
 	// Change is the locked change an act is about; null for all other acts.
 	Change *Change
+	// Law is what an activation is judged by; zero for all other acts.
+	Law LawStamp
 }
 
 // Act is who does something to intent, and how it is written down.
@@ -47,6 +49,8 @@ type Act struct {
 
 	// changes are those the act is about; their machines and they are locked before the clock is read.
 	changes []ChangeID
+	// law is the revision that the act makes live; empty for all other acts.
+	law string
 	// after runs when the entry, whose id it gets, has been appended, before the commit; null does nothing.
 	after func(tx pgx.Tx, entry uuid.UUID) error
 }
@@ -174,6 +178,11 @@ func (s *Store) lockForAct(ctx context.Context, tx pgx.Tx, side authority, act A
 		return nil, err
 	}
 	s.seen.hold(was, st.Epoch, st.AuthorityVersion, st.Now, &st.Standing)
+	if act.law != "" {
+		if st.Law, err = readLaw(ctx, tx, act.law); err != nil {
+			return nil, err
+		}
+	}
 	d := &doing{Stamp: st}
 	if len(act.changes) > 0 {
 		locked, err := lockChanges(ctx, tx, act.changes)

@@ -15,10 +15,22 @@ var revisionShape = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // maxBundle bounds a bundle's bytes.
 const maxBundle = 8 << 20
 
-// SaveBundle keeps a bundle's bytes under its revision. It makes nothing live. Saving the
-// same revision again is recorded and changes nothing. That the bytes are the revision's is
-// the caller's to have checked (policy.Open), and is checked again by whoever loads them.
-func (s *Store) SaveBundle(ctx context.Context, revision string, content []byte, act Act) (audit.Receipt, error) {
+// BundleProof is what proves a bundle, as its signer made it. It is only a claim: whoever loads the
+// bundle verifies it with keys of their own.
+type BundleProof struct {
+	// KeyID is the pinned key it was verified with when it came; empty when none was pinned then.
+	KeyID string
+	// Counter is what the manifest says.
+	Counter int64
+	// Signatures and Manifest are the files .signatures.json and .manifest.
+	Signatures, Manifest []byte
+}
+
+// SaveBundle keeps a bundle's bytes under its revision, and what proves it where proof is not null.
+// It makes nothing live. Saving the same again is recorded and changes nothing; a revision may have
+// several proofs. That the bytes are the revision's is the caller's to have checked (policy.Open), and
+// is checked again by whoever loads them.
+func (s *Store) SaveBundle(ctx context.Context, revision string, content []byte, proof *BundleProof, act Act) (audit.Receipt, error) {
 	if !revisionShape.MatchString(revision) || len(content) == 0 || len(content) > maxBundle {
 		return audit.Receipt{}, fmt.Errorf("%w: a bundle has a revision of 64 hex digits and 1 to %d bytes", ErrInvalid, maxBundle)
 	}
@@ -26,34 +38,28 @@ func (s *Store) SaveBundle(ctx context.Context, revision string, content []byte,
 		if _, err := tx.Exec(ctx, sqlBundleAdd, revision, content, entry.ID); err != nil {
 			return sqlError("saving the bundle", err)
 		}
+		if proof == nil {
+			return nil
+		}
+		_, err := tx.Exec(ctx, sqlBundleSignatureAdd, revision, proof.KeyID, proof.Counter, proof.Signatures, append([]byte{}, proof.Manifest...), entry.ID)
+		if err != nil {
+			return sqlError("saving the bundle's signature", err)
+		}
 		return nil
 	})
 }
 
-// ActivateBundle makes a saved bundle live under a counter above the live one's; zero takes
-// the next. An old counter is ErrConflict, a bundle that was not saved ErrNotFound.
-func (s *Store) ActivateBundle(ctx context.Context, revision string, counter int64, act Act) (audit.Receipt, error) {
-	if !revisionShape.MatchString(revision) || counter < 0 {
-		return audit.Receipt{}, fmt.Errorf("%w: a revision is 64 hex digits and a counter is not negative", ErrInvalid)
+// BundleProofs are the proofs of a saved bundle, the newest first.
+func (s *Store) BundleProofs(ctx context.Context, revision string) ([]BundleProof, error) {
+	rows, err := s.pool.Query(ctx, sqlBundleSignatures, revision)
+	if err != nil {
+		return nil, unavailable("reading the signatures of bundle "+clip(revision), err)
 	}
-	return s.act(ctx, exclusive, act, func(tx pgx.Tx, _ Stamp, entry *audit.Entry) error {
-		var live int64
-		if err := tx.QueryRow(ctx, sqlBundleCounter).Scan(&live); err != nil {
-			return sqlError("reading the live counter", err)
-		}
-		next := counter
-		if next == 0 {
-			next = live + 1
-		}
-		tag, err := tx.Exec(ctx, sqlBundleActivate, revision, next, entry.ID)
-		if err != nil {
-			return sqlError("activating bundle "+revision, err)
-		}
-		if tag.RowsAffected() == 0 {
-			return fmt.Errorf("activating bundle %s: %w: counter %d is not above the live %d", revision, ErrConflict, next, live)
-		}
-		return nil
-	})
+	out, err := pgx.CollectRows(rows, pgx.RowToStructByPos[BundleProof])
+	if err != nil {
+		return nil, unavailable("reading the signatures of bundle "+clip(revision), err)
+	}
+	return out, nil
 }
 
 // LiveBundle reads the live bundle; ErrNotFound when none is live.

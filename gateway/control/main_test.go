@@ -118,8 +118,8 @@ func (w *world) house(t testing.TB, machines int) *Store {
 
 func (w *world) activate(t testing.TB, s *Store, revision string) {
 	t.Helper()
-	ok(t)(s.SaveBundle(t.Context(), revision, []byte("bundle "+revision[:1]), by(admin, "policy.save")))
-	ok(t)(s.ActivateBundle(t.Context(), revision, 0, by(admin, "policy.activate")))
+	ok(t)(s.SaveBundle(t.Context(), revision, []byte("bundle "+revision[:1]), nil, by(admin, "policy.save")))
+	ok(t)(s.ActivateBundle(t.Context(), NewLive{Revision: revision, Way: WayActivate}, by(admin, "policy.activate")))
 }
 
 func (w *world) add(t testing.TB, s *Store, n int) Machine {

@@ -94,8 +94,6 @@ var (
 	sqlBundleAdd string
 	//go:embed queries/bundle_activate.sql
 	sqlBundleActivate string
-	//go:embed queries/bundle_counter.sql
-	sqlBundleCounter string
 	//go:embed queries/live_bundle.sql
 	sqlLiveBundle string
 	//go:embed queries/bundle.sql

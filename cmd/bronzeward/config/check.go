@@ -122,6 +122,9 @@ func (c *Config) problems() []error {
 	default:
 		bad("digest.scheme", "%q is neither hmac-sha256 nor sha256", c.Digest.Scheme)
 	}
+	if _, err := c.LawKeys(); err != nil {
+		out = append(out, err)
+	}
 	c.changeProblems(bad, file)
 	c.loginProblems(bad)
 	if c.Apply.SettleFloor < 30*time.Second {

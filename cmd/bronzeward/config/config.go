@@ -154,6 +154,17 @@ type PolicyConfig struct {
 	Budget time.Duration `yaml:"budget"`
 	// WatchDirectory is activated whenever it changes; only with --development.
 	WatchDirectory string `yaml:"watch_directory"`
+	// Keys are the public keys of whoever signs laws, by the ids that people call them by. With any, a
+	// law that none of them signed is refused.
+	Keys map[string]PolicyKeyConfig `yaml:"keys"`
+}
+
+// PolicyKeyConfig is one pinned public key.
+type PolicyKeyConfig struct {
+	// Algorithm is what the key signs by, such as ES256.
+	Algorithm string `yaml:"algorithm"`
+	// File is the public key in PEM.
+	File string `yaml:"file"`
 }
 
 // LogConfig is the process's own log, on standard error.

@@ -44,10 +44,11 @@ func activateFolder(ctx context.Context, acts *gateway.Acts, dir string) (string
 	if err != nil {
 		return "", err
 	}
-	if err := policy.Trial(ctx, b); err != nil {
+	tried, err := policy.Trial(ctx, b)
+	if err != nil {
 		return "", err
 	}
-	return b.Revision(), acts.ActivateWatched(ctx, b)
+	return b.Revision(), acts.ActivateWatched(ctx, gateway.Draft{Bundle: b, Tried: tried})
 }
 
 // folderStamp changes when a file of the folder does.

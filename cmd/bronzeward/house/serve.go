@@ -89,10 +89,14 @@ func (s *Serve) Run(ctx context.Context, g *cli.Globals) (err error) {
 	}
 	defer pool.Close()
 	engine := NewEngine(cfg, log)
+	lawKeys, err := cfg.LawKeys()
+	if err != nil {
+		return err
+	}
 	certificate := &fileCertificate{certificate: cfg.Path(cfg.TLS.Certificate), key: cfg.Path(cfg.TLS.Key), log: log}
 	gw, err := gateway.New(gateway.Config{
 		Certificate: certificate,
-		MinTLS:      minTLS(cfg), Identity: who, Judge: engine, Store: store, Book: book,
+		MinTLS:      minTLS(cfg), Identity: who, Judge: engine, LawKeys: lawKeys, Store: store, Book: book,
 		Upstream: pool, Digester: held.digester, Sealer: held.sealer, Changes: cfg.GatewayChanges(), Drift: cfg.GatewayDrift(), Instance: cfg.Instance,
 		Limits: gateway.Limits{
 			CallsPerSecond: cfg.Limits.CallsPerSecond, StreamsPerCaller: cfg.Limits.StreamsPerCaller,
@@ -107,7 +111,7 @@ func (s *Serve) Run(ctx context.Context, g *cli.Globals) (err error) {
 	}
 	acts := &gateway.Acts{
 		Store: store, Judge: engine, Upstream: pool, Digester: held.digester, Gate: gw, Book: book, Instance: cfg.Instance, Told: httpapi.Decided,
-		CertificateLifetime: cfg.Identity.CertificateLifetime, Adopt: epoch.begin, Deny: cfg.DeniedPeople(),
+		CertificateLifetime: cfg.Identity.CertificateLifetime, Adopt: epoch.begin, Deny: cfg.DeniedPeople(), Keys: lawKeys,
 	}
 	if compared != nil {
 		acts.Recovery = compared

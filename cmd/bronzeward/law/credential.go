@@ -83,6 +83,10 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 	if err != nil {
 		return nil, err
 	}
+	lawKeys, err := cfg.LawKeys()
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
 	log := slog.New(slog.NewTextHandler(g.ErrOut, &slog.HandlerOptions{Level: slog.LevelError}))
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	authorities, memory, closeKeys, err := house.OpenAuthorities(ctx, cfg, quiet)
@@ -113,7 +117,7 @@ func openDesk(ctx context.Context, g *cli.Globals, f ask.CredentialFlags) (_ *de
 		return nil, err
 	}
 	return &desk{
-		acts: &gateway.Acts{Store: store, Judge: house.NewEngine(cfg, log), Anchor: anchor}, actor: gateway.Actor{Caller: caller, Address: "local"},
+		acts: &gateway.Acts{Store: store, Judge: house.NewEngine(cfg, log), Anchor: anchor, Keys: lawKeys}, actor: gateway.Actor{Caller: caller, Address: "local"},
 		store: store, close: func() {
 			store.Close()
 			closeKeys()

@@ -35,19 +35,19 @@ func (f GateFlags) span() (r book.Range, asked bool, err error) {
 }
 
 // pass replays the past by the new law, and refuses it when more is denied now than may be. What
-// cannot be judged again is no pass: it is told.
-func (f GateFlags) pass(ctx context.Context, g *cli.Globals, past *book.Past, r book.Range, b *policy.Bundle) error {
+// cannot be judged again is no pass: it is told. What it came to is for the entry.
+func (f GateFlags) pass(ctx context.Context, g *cli.Globals, past *book.Past, r book.Range, b *policy.Bundle) (string, error) {
 	laws, err := draft(ctx, b)
 	if err != nil {
-		return err
+		return "", err
 	}
 	report, err := replayRange(ctx, g, past, r, replay.Config{Laws: laws, Draft: b.Revision()})
 	if err != nil {
-		return fmt.Errorf("the past could not be replayed, and the live law stays: %w", err)
+		return "", fmt.Errorf("the past could not be replayed, and the live law stays: %w", err)
 	}
 	fmt.Fprintf(g.ErrOut, "replay: %s\n", report.String())
 	if report.NowDenied <= f.MaxNewlyDenied {
-		return nil
+		return fmt.Sprintf("since %s, at most %d newly denied: %s", f.ReplaySince, f.MaxNewlyDenied, report.String()), nil
 	}
 	const examples = 3
 	var ids []string
@@ -56,6 +56,6 @@ func (f GateFlags) pass(ctx context.Context, g *cli.Globals, past *book.Past, r 
 			ids = append(ids, fmt.Sprintf("\n  %s %s %s", c.ID, strings.Join(c.New, ","), cli.ASCII(c.Subject)))
 		}
 	}
-	return cli.Changed(fmt.Errorf("%d past allows would be denied now, more than the %d that --max-newly-denied lets pass, and the live law stays; for example:%s\nbronzeward policy replay --bundle DIR --since %s lists them",
+	return "", cli.Changed(fmt.Errorf("%d past allows would be denied now, more than the %d that --max-newly-denied lets pass, and the live law stays; for example:%s\nbronzeward policy replay --bundle DIR --since %s lists them",
 		report.NowDenied, f.MaxNewlyDenied, strings.Join(ids, ""), f.ReplaySince))
 }

@@ -266,21 +266,20 @@ func TestALimitOnWhatIsNewlyDenied(t *testing.T) {
 	w, _, _ := filled(t)
 	draft := laid(t, "quorum: {required: 0}\n")
 	pass := func(since string, most int64) (string, error) {
-		var errOut strings.Builder
-		g := &cli.Globals{Output: "table", Console: cli.Console{ErrOut: &errOut}}
+		g := &cli.Globals{Output: "table", Console: cli.Console{ErrOut: &strings.Builder{}}}
 		f := GateFlags{ReplaySince: since, MaxNewlyDenied: most}
 		r, asked, err := f.span()
 		if err != nil || !asked {
 			return "", err
 		}
-		return errOut.String(), f.pass(t.Context(), g, book.PastOf(w.owner), r, draft)
+		return f.pass(t.Context(), g, book.PastOf(w.owner), r, draft)
 	}
 	var changed cli.ChangedError
 	if _, err := pass("7d", 1); !errors.As(err, &changed) || !strings.Contains(err.Error(), "2 past allows") || !strings.Contains(err.Error(), "BW-SITE-001") {
 		t.Errorf("one may: %v", err)
 	}
-	if _, err := pass("7d", 2); err != nil {
-		t.Errorf("two may: %v", err)
+	if said, err := pass("7d", 2); err != nil || !strings.Contains(said, "since 7d, at most 2 newly denied: ") {
+		t.Errorf("two may: %q, %v", said, err)
 	}
 	if _, err := pass("", 0); err != nil {
 		t.Errorf("no limit: %v", err)

@@ -3,15 +3,10 @@ package law
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"time"
 
-	"bronzeward/cmd/bronzeward/ask"
-	"bronzeward/cmd/bronzeward/book"
 	"bronzeward/cmd/bronzeward/cli"
-	"bronzeward/gateway"
 	"bronzeward/policy"
 )
 
@@ -28,17 +23,35 @@ type Commands struct {
 	Replay   policyReplayCmd   `cmd:"" help:"Judge past decisions again, by a draft or by their own law; exit code 3 when one comes out otherwise. It needs a database login."`
 	Shadow   policyShadowCmd   `cmd:"" help:"Say whom rules on the steps shadow and warn would have refused. It needs a database login."`
 	Diff     policyDiffCmd     `cmd:"" help:"Say how two laws differ: files, rules, data; exit code 3 when they do."`
-	Activate policyActivateCmd `cmd:"" help:"Make a directory the live law, after its trial."`
+	Save     policySaveCmd     `cmd:"" help:"Keep a law after its trial, for others to agree to, without making it live."`
+	Approve  policyApproveCmd  `cmd:"" help:"Agree that a saved law becomes live, which somebody else then makes it."`
+	Activate policyActivateCmd `cmd:"" help:"Make a directory, an archive or a saved law the live one, after its trial."`
+	Rollback policyRollbackCmd `cmd:"" help:"Go back to a law that was live before, after its trial."`
+	History  policyHistoryCmd  `cmd:"" help:"Say which laws were live, and who made them so."`
 	Status   policyStatusCmd   `cmd:"" help:"Say which revision is live."`
 }
 
-func loadBundle(dir string) (*policy.Bundle, error) {
-	if dir == "" {
+// loadBundle reads a directory, or an archive as OPA packs one; the shipped law without a name.
+func loadBundle(name string) (*policy.Bundle, error) {
+	if name == "" {
 		return policy.Shipped()
 	}
-	b, err := policy.Load(os.DirFS(dir))
+	info, err := os.Stat(name)
 	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("reading the law in %s:\n%w", dir, err))
+		return nil, cli.Usage(err)
+	}
+	load := func() (*policy.Bundle, error) { return policy.Load(os.DirFS(name)) }
+	if !info.IsDir() {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, cli.Usage(err)
+		}
+		defer f.Close()
+		load = func() (*policy.Bundle, error) { return policy.LoadArchive(f) }
+	}
+	b, err := load()
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("reading the law in %s:\n%w", name, err))
 	}
 	return b, nil
 }
@@ -65,51 +78,6 @@ func (p *policyEvalCmd) Run(ctx context.Context, g *cli.Globals) error {
 		return g.Print(why, nil, nil)
 	}
 	showExplanation(g.Out, why)
-	return nil
-}
-
-type policyActivateCmd struct {
-	ask.CredentialFlags
-	GateFlags
-	Dir string `arg:"" help:"Directory with the law."`
-}
-
-func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
-	b, err := loadBundle(p.Dir)
-	if err != nil {
-		return fmt.Errorf("%w\nthe live one stays", err)
-	}
-	since, limited, err := p.span()
-	if err != nil {
-		return err
-	}
-	if _, err := requestOf(p.CredentialFlags); err != nil { // before the trial, which takes a while
-		return err
-	}
-	fmt.Fprintln(g.ErrOut, "trying the law: compiled strictly, its own tests, the sample calls …")
-	began := time.Now()
-	if err := policy.Trial(ctx, b); err != nil {
-		return fmt.Errorf("the law in %s does not pass its trial, and the live one stays:\n%w", p.Dir, err)
-	}
-	fmt.Fprintf(g.ErrOut, "trial passed after %s\n", time.Since(began).Round(time.Millisecond))
-	d, err := openDesk(ctx, g, p.CredentialFlags)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	if limited {
-		if err := p.pass(ctx, g, book.PastOf(d.store.Pool()), since, b); err != nil {
-			return err
-		}
-	}
-	receipt, err := d.acts.Activate(ctx, d.actor, b)
-	if untold := (*gateway.NotAnchoredError)(nil); errors.As(err, &untold) {
-		return fmt.Errorf("revision %s is live: %w", b.Revision(), err)
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(g.Out, "revision %s is live (decision %s)\n", b.Revision(), receipt.ID)
 	return nil
 }
 

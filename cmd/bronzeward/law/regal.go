@@ -38,7 +38,7 @@ func (p *policyCheckCmd) lint(ctx context.Context, g *cli.Globals) ([]policy.Fau
 	}
 	program, err := exec.LookPath(p.Regal)
 	if errors.Is(err, exec.ErrNotFound) && p.Regal == "regal" {
-		fmt.Fprintln(g.ErrOut, "regal is not on PATH: its lint was left out (https://docs.styra.com/regal)")
+		fmt.Fprintln(g.ErrOut, "regal is not on PATH: its lint was left out (https://www.openpolicyagent.org/projects/regal)")
 		return nil, nil
 	}
 	if err != nil {

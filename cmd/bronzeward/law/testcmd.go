@@ -109,8 +109,8 @@ func casesOf(dir string) (fs.FS, error) {
 		return policytest.Shipped()
 	}
 	at := filepath.Join(dir, casesDir)
-	if _, err := os.Stat(at); os.IsNotExist(err) {
-		return nil, nil
+	if info, err := os.Stat(at); err != nil || !info.IsDir() {
+		return nil, nil // an archive holds none either
 	}
 	return os.DirFS(at), nil
 }

@@ -1,8 +1,4 @@
-with moved as (
-    update control.live_bundle
-    set revision = $1, counter = $2
-    where counter < $2
-    returning counter
-)
-insert into control.bundle_activations (counter, revision, entry_id)
-select counter, $1, $3 from moved
+with live as (select counter from control.live_bundle)
+insert into control.bundle_activations (counter, revision, entry_id, way, follows, signed_counter, required, issuer, subject)
+select live.counter + 1, $1, $2, $3, live.counter, $4, $5, $6, $7 from live
+returning counter

@@ -1,1 +1,0 @@
-select counter from control.live_bundle
