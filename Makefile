@@ -120,6 +120,10 @@ verify/policy:
 	go run ./cmd/bronzeward policy check policy/bundle
 	$(REGAL) lint --config-file policy/bundle/.regal/config.yaml policy/bundle
 
+.PHONY: policy/coverage
+policy/coverage: ## print which share of the shipped Rego its tests reach; fails below 95 %
+	go run ./cmd/bronzeward policy test --coverage-min 95 policy/bundle
+
 .PHONY: verify/generated
 verify/generated:
 	@.ci/generated-is-current

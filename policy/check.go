@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/format"
 )
 
 // Fault is one thing wrong with a bundle, at its place.
@@ -19,6 +18,8 @@ type Fault struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
 	Message string `json:"message"`
+	// Hint says what to do about it.
+	Hint string `json:"hint,omitempty"`
 }
 
 func (f Fault) String() string {
@@ -30,8 +31,8 @@ func (f Fault) String() string {
 
 // Check says everything that is wrong with a directory of rules and data: what keeps it
 // from being read or compiled, rules without METADATA or with a code that another rule
-// has, windows and freezes that cannot be read, and files that `opa fmt` would write
-// otherwise. An empty list is a clean bill.
+// has, windows and freezes that cannot be read, data that do not fit their schema, and files
+// that `opa fmt` would write otherwise. Every fault has a hint. An empty list is a clean bill.
 func Check(ctx context.Context, fsys fs.FS) ([]Fault, error) {
 	b, err := Load(fsys)
 	if err != nil {
@@ -39,7 +40,7 @@ func Check(ctx context.Context, fsys fs.FS) ([]Fault, error) {
 		if errors.As(err, &broken) {
 			return nil, err
 		}
-		return faultsOf(err), nil
+		return hinted(faultsOf(err)), nil
 	}
 	var out []Fault
 	if _, err := prepare(ctx, b); err != nil {
@@ -48,20 +49,27 @@ func Check(ctx context.Context, fsys fs.FS) ([]Fault, error) {
 		out = append(out, faultsOf(err)...)
 	}
 	out = append(out, metadataFaults(b)...)
-	out = append(out, calendarFaults(b)...)
-	for _, f := range b.files {
-		if !strings.HasSuffix(f.Path, ".rego") {
-			continue
+	calendars := calendarFaults(b)
+	out = append(out, calendars...)
+	data, err := dataFaults(b)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range data {
+		// An entry of a calendar has its fault already, in better words.
+		if !slices.ContainsFunc(calendars, func(c Fault) bool { return c.File == f.File && c.Line == f.Line }) {
+			out = append(out, f)
 		}
-		want, err := format.SourceWithOpts(f.Path, f.Body, format.Opts{RegoVersion: ast.RegoV1})
-		if err == nil && !bytes.Equal(want, f.Body) {
+	}
+	for _, f := range b.files {
+		if want, err := formatted(f); err == nil && !bytes.Equal(want, f.Body) {
 			out = append(out, Fault{File: f.Path, Line: firstDifference(want, f.Body), Message: "file is not formatted; run opa fmt --write"})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Fault) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, strings.Compare(a.Message, b.Message))
 	})
-	return out, nil
+	return hinted(out), nil
 }
 
 // faultsOf takes a joined error apart.

@@ -23,6 +23,10 @@ func Shipped() (*Bundle, error) {
 	return Load(sub)
 }
 
+// Template is the shipped law as files to edit: what Shipped loads, and besides it the README and
+// Regal's configuration.
+func Template() (fs.FS, error) { return fs.Sub(shipped, "bundle") }
+
 // Load reads a directory: every *.rego file, data.json, data.yaml and data.yml, and
 // *.json under schema/. Other files, and files and folders whose name begins with a
 // dot, are not part of the bundle; but .signatures.json and .manifest at the top are its

@@ -25,6 +25,8 @@ type TestResult struct {
 	Line int    `json:"line"`
 	// Message is empty for a test that passed.
 	Message string `json:"message,omitempty"`
+	// Took is how long it ran.
+	Took time.Duration `json:"took_ns"`
 }
 
 // TestReport is how a bundle's own tests went.
@@ -39,7 +41,11 @@ type TestReport struct {
 
 // Test runs a bundle's Rego tests and measures what they reach. The error says that
 // they could not be run at all.
-func Test(ctx context.Context, b *Bundle) (TestReport, error) {
+func Test(ctx context.Context, b *Bundle) (TestReport, error) { return TestSome(ctx, b, "") }
+
+// TestSome is Test of those whose name, "data.package.test_name", a regular expression finds; "" is
+// all. What they reach is then less than what all reach.
+func TestSome(ctx context.Context, b *Bundle, run string) (TestReport, error) {
 	if len(b.parsed.tests) == 0 {
 		return TestReport{}, nil
 	}
@@ -67,13 +73,14 @@ func Test(ctx context.Context, b *Bundle) (TestReport, error) {
 		RaiseBuiltinErrors(true).
 		SetTimeout(testTimeout).
 		SetCoverageQueryTracer(seen).
+		Filter(run).
 		RunTests(ctx, txn)
 	if err != nil {
 		return TestReport{}, fmt.Errorf("running tests: %w", err)
 	}
 	var out TestReport
 	for r := range results {
-		t := TestResult{Name: r.Package + "." + r.Name, File: r.Location.File, Line: r.Location.Row}
+		t := TestResult{Name: r.Package + "." + r.Name, File: r.Location.File, Line: r.Location.Row, Took: r.Duration}
 		switch {
 		case r.Error != nil:
 			t.Message = r.Error.Error()

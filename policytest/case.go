@@ -46,6 +46,8 @@ type Case struct {
 	// Facts are laid over the base: maps key by key, everything else replaced.
 	Facts map[string]any `json:"facts"`
 	Want  Want           `json:"want"`
+	// Line is where it stands in its file; it is not written there.
+	Line int `json:"-"`
 }
 
 // Want is what a case asks of the decision. Whatever is left out is not asked.
@@ -138,7 +140,21 @@ func decode(text []byte) (File, error) {
 	if len(f.Cases) == 0 {
 		errs = append(errs, errors.New("file has no cases"))
 	}
+	setLines(text, &f)
 	return f, errors.Join(errs...)
+}
+
+// setLines tells each case where it stands.
+func setLines(text []byte, f *File) {
+	var doc struct {
+		Cases []yaml.Node `yaml:"cases"`
+	}
+	if yaml.Unmarshal(text, &doc) != nil || len(doc.Cases) != len(f.Cases) {
+		return
+	}
+	for i := range f.Cases {
+		f.Cases[i].Line = doc.Cases[i].Line
+	}
 }
 
 // facts are the case's facts over the file's base.

@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"cmd/bronzeward/recovery":   {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "gateway/httpapi/api"},
 	"cmd/bronzeward/machines":   {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "gateway/httpapi/api"},
 	"cmd/bronzeward/house":      {"cmd/bronzeward/cli", "cmd/bronzeward/config", "cmd/bronzeward/ownfile", "audit", "audit/tree", "policy", "gateway", "gateway/control", "gateway/facts", "gateway/httpapi", "gateway/identity", "gateway/notify", "gateway/upstream", "gateway/vault"},
-	"cmd/bronzeward/law":        {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "cmd/bronzeward/config", "cmd/bronzeward/house", "cmd/bronzeward/book", "audit", "policy", "policytest/replay", "gateway", "gateway/control", "gateway/identity", "gateway/httpapi/api"},
+	"cmd/bronzeward/law":        {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "cmd/bronzeward/config", "cmd/bronzeward/house", "cmd/bronzeward/book", "audit", "policy", "policytest/replay", "gateway", "gateway/control", "gateway/identity", "gateway/httpapi/api", "policytest"},
 	"cmd/bronzeward/bao":        {"cmd/bronzeward/cli", "cmd/bronzeward/config", "cmd/bronzeward/house", "audit/tree", "deploy/openbao", "gateway/upstream", "gateway/vault"},
 	"cmd/bronzeward/book":       {"cmd/bronzeward/cli", "cmd/bronzeward/ask", "cmd/bronzeward/ownfile", "audit", "audit/tree", "audit/verify", "policy", "policytest/replay", "gateway/httpapi/api", "gateway/httpapi/apiclient"},
 	"fixtures/versions":         {},

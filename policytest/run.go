@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"bronzeward/policy"
 )
@@ -14,7 +15,12 @@ import (
 // Result is how one case went.
 type Result struct {
 	// Name is the file and the case's claim.
-	Name     string          `json:"name"`
+	Name string `json:"name"`
+	// File and Line are where the case stands.
+	File string `json:"file"`
+	Line int    `json:"line"`
+	// Took is how long the law judged it.
+	Took     time.Duration   `json:"took_ns"`
 	Decision policy.Decision `json:"decision"`
 	// Entry is what the book would hold of it; see Entry.
 	Entry map[string]any `json:"entry"`
@@ -28,6 +34,11 @@ func (r Result) Holds() bool { return len(r.Failures) == 0 }
 // Run judges every case of a directory tree by a bundle. The error says that cases or
 // bundle could not be read; a case that does not hold is a Result.
 func Run(ctx context.Context, b *policy.Bundle, fsys fs.FS) ([]Result, error) {
+	return RunSome(ctx, b, fsys, func(string) bool { return true })
+}
+
+// RunSome is Run of the cases whose name is wanted.
+func RunSome(ctx context.Context, b *policy.Bundle, fsys fs.FS, wanted func(name string) bool) ([]Result, error) {
 	files, err := Read(fsys)
 	if err != nil {
 		return nil, err
@@ -39,17 +50,22 @@ func Run(ctx context.Context, b *policy.Bundle, fsys fs.FS) ([]Result, error) {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		for _, c := range f.Cases {
+			if !wanted(title(f, c)) {
+				continue
+			}
 			facts, err := f.facts(c)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", title(f, c), err)
 			}
+			began := time.Now()
 			d := e.Decide(ctx, facts)
+			took := time.Since(began)
 			entry, err := Entry(facts, d)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", title(f, c), err)
 			}
 			out = append(out, Result{
-				Name: title(f, c), Decision: d, Entry: entry,
+				Name: title(f, c), File: f.Name, Line: c.Line, Took: took, Decision: d, Entry: entry,
 				Failures: append(c.Want.compare(d), missing("", c.Want.Entry, entry)...),
 			})
 		}

@@ -7,9 +7,9 @@ import (
 	"bronzeward/policy"
 )
 
-// writeBundle writes a bundle's files into a directory.
-func writeBundle(dir string, b *policy.Bundle) error {
-	for _, f := range b.Files() {
+// writeFiles writes files into a directory.
+func writeFiles(dir string, files []policy.File) error {
+	for _, f := range files {
 		path := filepath.Join(dir, filepath.FromSlash(f.Path))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err

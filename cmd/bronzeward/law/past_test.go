@@ -59,7 +59,7 @@ deny contains finding.because(rego.metadata.rule(), "production is changed by pe
 func draftDir(t testing.TB, b *policy.Bundle) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "law")
-	if err := writeBundle(dir, b); err != nil {
+	if err := writeFiles(dir, b.Files()); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/policy"
@@ -16,7 +14,10 @@ import (
 type Commands struct {
 	Init     policyInitCmd     `cmd:"" help:"Write the shipped law into a directory, to edit."`
 	Check    policyCheckCmd    `cmd:"" help:"Say everything that is wrong with a directory of rules; exit code 3 if anything is."`
-	Test     policyTestCmd     `cmd:"" help:"Run the directory's Rego tests, with coverage; exit code 3 if one fails."`
+	Test     policyTestCmd     `cmd:"" help:"Run the directory's Rego tests and case files, with coverage; exit code 3 if one fails."`
+	Fmt      policyFmtCmd      `cmd:"" help:"Write the directory's Rego files as opa fmt does."`
+	Bench    policyBenchCmd    `cmd:"" help:"Measure how long the law takes for the sample calls, or for the facts of one."`
+	Docs     policyDocsCmd     `cmd:"" help:"Print a page of every code: what it means, its step, how to pass it, where it is."`
 	Eval     policyEvalCmd     `cmd:"" help:"Judge the facts of one call and say which rules fired, and why the others did not."`
 	Explain  policyExplainCmd  `cmd:"" help:"Judge a past decision again and say which rules fired on which facts, and why the others did not."`
 	Replay   policyReplayCmd   `cmd:"" help:"Judge past decisions again, by a draft or by their own law; exit code 3 when one comes out otherwise. It needs a database login."`
@@ -53,98 +54,6 @@ func loadBundle(name string) (*policy.Bundle, error) {
 		return nil, cli.Usage(fmt.Errorf("reading the law in %s:\n%w", name, err))
 	}
 	return b, nil
-}
-
-type policyInitCmd struct {
-	Dir string `arg:"" help:"Directory to write; it must not exist or be empty."`
-}
-
-func (p *policyInitCmd) Run(g *cli.Globals) error {
-	if entries, err := os.ReadDir(p.Dir); err == nil && len(entries) > 0 {
-		return cli.Usage(fmt.Errorf("%s is not empty", p.Dir))
-	}
-	shipped, err := policy.Shipped()
-	if err != nil {
-		return err
-	}
-	if err := writeBundle(p.Dir, shipped); err != nil {
-		return err
-	}
-	fmt.Fprintf(g.Out, "%d files written to %s\nnext: bronzeward policy test %s\n", len(shipped.Files()), p.Dir, p.Dir)
-	return nil
-}
-
-type policyCheckCmd struct {
-	Dir string `arg:"" help:"Directory with the law." type:"existingdir"`
-}
-
-func (p *policyCheckCmd) Run(ctx context.Context, g *cli.Globals) error {
-	faults, err := policy.Check(ctx, os.DirFS(p.Dir))
-	if err != nil {
-		return cli.Usage(err)
-	}
-	if err := g.Print(faults, []string{"PLACE", "PROBLEM"}, func(row func(...string)) {
-		for _, f := range faults {
-			row(fmt.Sprintf("%s:%d", f.File, f.Line), f.Message)
-		}
-	}); err != nil {
-		return err
-	}
-	if len(faults) > 0 {
-		return cli.ErrChanged
-	}
-	if b, err := policy.Load(os.DirFS(p.Dir)); err != nil || !slices.ContainsFunc(b.Files(), func(f policy.File) bool {
-		return strings.HasPrefix(f.Path, "bronzeward/") && strings.HasSuffix(f.Path, ".rego")
-	}) {
-		fmt.Fprintf(g.ErrOut, "%s holds no rule under bronzeward/: is it the law's top folder, as `policy init` writes it?\n", p.Dir)
-		return cli.ErrChanged
-	}
-	if g.Output == "table" {
-		fmt.Fprintln(g.Out, "no problem found")
-	}
-	return nil
-}
-
-type policyTestCmd struct {
-	Dir     string `arg:"" optional:"" help:"Directory with the law; the shipped one when left out."`
-	Verbose bool   `short:"v" help:"Name the tests that passed and the lines no test reaches, too."`
-}
-
-func (p *policyTestCmd) Run(ctx context.Context, g *cli.Globals) error {
-	b, err := loadBundle(p.Dir)
-	if err != nil {
-		return err
-	}
-	report, err := policy.Test(ctx, b)
-	if err != nil {
-		return err
-	}
-	if g.Output != "table" {
-		if err := g.Print(report, nil, nil); err != nil {
-			return err
-		}
-	} else {
-		showTests(g, report, p.Verbose)
-	}
-	if len(report.Failed) > 0 || len(report.Passed) == 0 {
-		return cli.ErrChanged
-	}
-	return nil
-}
-
-func showTests(g *cli.Globals, report policy.TestReport, verbose bool) {
-	for _, t := range report.Failed {
-		fmt.Fprintf(g.Out, "FAIL  %s (%s:%d)\n      %s\n", t.Name, t.File, t.Line, t.Message)
-	}
-	if verbose {
-		for _, t := range report.Passed {
-			fmt.Fprintf(g.Out, "ok    %s\n", t.Name)
-		}
-		for _, m := range report.Missed {
-			fmt.Fprintf(g.Out, "no test reaches %s\n", m)
-		}
-	}
-	fmt.Fprintf(g.Out, "%d passed, %d failed, coverage %.1f %%\n", len(report.Passed), len(report.Failed), report.Coverage)
 }
 
 type policyEvalCmd struct {
