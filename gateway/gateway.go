@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
@@ -85,6 +86,8 @@ type Config struct {
 	ProxySources []netip.Prefix
 	// Instance names this process in entries, attempts and metrics.
 	Instance string
+	// Version is the program's, for people who look at several replicas; may be empty.
+	Version string
 	// TransportDeadline is how long a sent apply may go without an answer; default 30 s.
 	TransportDeadline time.Duration
 	// VerifyDeadline is how long the read-back is polled after the answer; default 10 s.
@@ -161,6 +164,9 @@ type Gateway struct {
 	warnings     func() []string
 	log          *slog.Logger
 
+	process uuid.UUID // of this process, among those of its instance
+	version string
+
 	reader *facts.Reader
 	laws   laws
 	memo   memo
@@ -176,7 +182,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	limits := cfg.Limits.withDefaults()
 	g := &Gateway{
-		identity: cfg.Identity, judge: cfg.Judge, laws: laws{keys: cfg.LawKeys}, store: cfg.Store, book: cfg.Book,
+		identity: cfg.Identity, judge: cfg.Judge, laws: newLaws(cfg.LawKeys), store: cfg.Store, book: cfg.Book,
 		upstream: cfg.Upstream, digester: cfg.Digester, instance: cfg.Instance, tree: cfg.Tree,
 		sealer: cfg.Sealer, changes: cfg.Changes.withDefaults(), drift: cfg.Drift.withDefaults(),
 		transportDeadline: orDefault(cfg.TransportDeadline, 30*time.Second),
@@ -190,6 +196,7 @@ func New(cfg Config) (*Gateway, error) {
 		metrics:           NewMetrics(cfg.Registry),
 		warnings:          cfg.Warnings,
 		log:               cfg.Logger,
+		process:           uuid.New(), version: cfg.Version,
 	}
 	var err error
 	if g.reader, err = facts.NewReader(facts.ReaderConfig{Digester: cfg.Digester, Cache: readerCache}); err != nil {
@@ -207,6 +214,7 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "bronzeward_open_calls", Help: "Calls that are open now.",
 	}, func() float64 { return float64(g.sessions.count()) }))
+	cfg.Registry.MustRegister(loadedMetric(g))
 	cfg.Registry.MustRegister(standingMetrics(func() control.Standing { return g.store.Snapshot().Standing })...)
 	return g, nil
 }

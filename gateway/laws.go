@@ -19,11 +19,13 @@ import (
 
 // laws keeps the engine on the live revision. Safe for concurrent use.
 type laws struct {
-	keys   policy.Keys // pinned; none means that no signature is asked for
-	mu     sync.Mutex  // held while a revision is loaded, so that it is loaded once
-	failed string      // the revision that could not be loaded, logged once
-	// why is what to tell callers of it; null while nothing is wrong, or it is not theirs to know.
-	why atomic.Pointer[policy.SignatureError]
+	keys    policy.Keys // pinned; none means that no signature is asked for
+	now     func() time.Time
+	mu      sync.Mutex // held while a revision is loaded, so that it is loaded once
+	logged  string     // the revision that could not be loaded, logged once; guarded by mu
+	failure atomic.Pointer[lawFailure]
+	// changed has something in it after a law was loaded or could not be; several may be one.
+	changed chan struct{}
 }
 
 // current is a snapshot whose live revision the engine has, if that can be had: a call
@@ -50,7 +52,7 @@ func (l *laws) judge(ctx context.Context, g *Gateway, snap *control.Snapshot, f 
 		return policy.Deny("BW-POLICY-001", "no policy is live", "bronzeward policy activate DIR")
 	}
 	if g.judge.Revision() != snap.LiveRevision {
-		return missingLaw(snap.LiveRevision, l.why.Load())
+		return missingLaw(snap.LiveRevision, l.why(snap.LiveRevision))
 	}
 	d := g.judge.Decide(ctx, f)
 	if d.Revision != snap.LiveRevision {
@@ -122,36 +124,54 @@ func unproven(revision, by string, proofs int, keys policy.Keys) *policy.Signatu
 }
 
 // load brings the live revision into the engine. The last good one stays when it fails,
-// and decides nothing: judge compares revisions.
+// and decides nothing: judge compares revisions. What failed is not tried again for a moment.
 func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
-	l.mu.Lock()
+	if err := l.remembered(revision); err != nil {
+		return err
+	}
+	if known := l.failure.Load(); known == nil || known.revision != revision {
+		l.mu.Lock() // who comes while another law becomes live waits for it
+	} else if !l.mu.TryLock() {
+		return known.err // somebody tries it again, and nobody waits for that
+	}
 	defer l.mu.Unlock()
 	if g.judge.Revision() == revision {
 		return nil
 	}
-	err := func() error {
-		bundle, _, err := storedLaw(ctx, g.store, l.keys, revision)
-		if err != nil {
-			return err
-		}
-		if bundle.Revision() != revision {
-			return fmt.Errorf("bundle %s is stored under the name %s", bundle.Revision(), revision)
-		}
-		return g.judge.Use(ctx, bundle)
-	}()
-	var why *policy.SignatureError
-	errors.As(err, &why)
-	l.why.Store(why)
-	if err != nil {
-		if l.failed != revision {
-			g.log.ErrorContext(ctx, "the live policy cannot be loaded; every call is denied", slog.Any("cause", err))
-		}
-		l.failed = revision
+	if err := l.remembered(revision); err != nil {
 		return err
 	}
-	l.failed = ""
-	g.log.InfoContext(ctx, "policy loaded", slog.String("revision", revision))
-	return nil
+	proofs, err := l.loadOnce(ctx, g, revision)
+	if err == nil {
+		l.failure.Store(nil)
+		l.logged = ""
+		l.tell()
+		g.log.InfoContext(ctx, "policy loaded", slog.String("revision", revision))
+		return nil
+	}
+	if l.logged != revision {
+		g.log.ErrorContext(ctx, "the live policy cannot be loaded; every call is denied", slog.Any("cause", err))
+	}
+	l.logged = revision
+	l.fail(ctx, revision, proofs, err)
+	return err
+}
+
+// loadOnce does it, and gives how many proofs there were before it looked at them.
+func (l *laws) loadOnce(ctx context.Context, g *Gateway, revision string) (proofs int, err error) {
+	if len(l.keys) > 0 {
+		if proofs, err = g.store.CountBundleProofs(ctx, revision); err != nil {
+			return 0, err
+		}
+	}
+	bundle, _, err := storedLaw(ctx, g.store, l.keys, revision)
+	if err != nil {
+		return proofs, err
+	}
+	if bundle.Revision() != revision {
+		return proofs, fmt.Errorf("bundle %s is stored under the name %s", bundle.Revision(), revision)
+	}
+	return proofs, g.judge.Use(ctx, bundle)
 }
 
 // followEvery is how often the watch over open calls looks without being told that
@@ -173,6 +193,7 @@ func (g *Gateway) Follow(ctx context.Context) {
 			g.sessions.endAll(errUnconfirmed)
 		}
 		if snap.LiveRevision != "" && g.judge.Revision() != snap.LiveRevision {
+			g.laws.forgetIfSigned(ctx, g, snap.LiveRevision)
 			_ = g.laws.load(ctx, g, snap.LiveRevision) // logged there; judge refuses meanwhile
 		}
 		select {

@@ -18,6 +18,7 @@ type Metrics struct {
 	drifts    prometheus.Gauge
 	watches   *prometheus.GaugeVec
 	holds     holdGauges
+	lagging   prometheus.Gauge
 }
 
 // NewMetrics makes the metrics and registers them; registering twice panics, which is
@@ -63,5 +64,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	reg.MustRegister(m.drifts, m.watches)
 	reg.MustRegister(m.calls, m.seconds, m.decisions, m.attempts, m.limited, m.headers, m.rounds, m.waiting)
 	m.holds = newHoldGauges(reg)
+	m.lagging = newLaggingGauge(reg)
 	return m
 }

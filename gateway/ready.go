@@ -27,13 +27,16 @@ func (g *Gateway) Ready(ctx context.Context) (map[string]any, []string) {
 	case g.judge.Revision() != snap.LiveRevision:
 		if err := g.laws.load(ctx, g, snap.LiveRevision); err != nil {
 			problem := "the live policy cannot be loaded"
-			if why := g.laws.why.Load(); why != nil {
+			if why := g.laws.why(snap.LiveRevision); why != nil {
 				problem += ": " + why.Error()
 			}
 			problems = append(problems, problem)
 		}
 	}
 	credentials, warnings := credentialsReady(g.credentials(ctx), time.Now())
+	if err == nil { // the database answered
+		warnings = append(warnings, g.laggards(ctx)...)
+	}
 	if g.warnings != nil {
 		warnings = append(warnings, g.warnings()...)
 	}

@@ -88,6 +88,7 @@ func run(ctx context.Context, args []string, with cli.Console) int {
 	return program.Run(ctx, args, with, &c.Globals, c,
 		kong.Description("Admission control for the Talos API. Commands about changes, machines and people ask a gateway; the others read its configuration file."),
 		kong.BindTo(config.Settings{Globals: &c.Globals}, (*book.Settings)(nil)),
+		kong.Bind(house.Version(buildVersion())),
 		kong.ExplicitGroups(groups()),
 		kong.Vars{"version": buildVersion()},
 	)

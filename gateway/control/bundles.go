@@ -62,6 +62,14 @@ func (s *Store) BundleProofs(ctx context.Context, revision string) ([]BundleProo
 	return out, nil
 }
 
+// CountBundleProofs is how many proofs a saved bundle has.
+func (s *Store) CountBundleProofs(ctx context.Context, revision string) (n int, err error) {
+	if err := s.pool.QueryRow(ctx, sqlBundleProofsCount, revision).Scan(&n); err != nil {
+		return 0, unavailable("counting the signatures of bundle "+clip(revision), err)
+	}
+	return n, nil
+}
+
 // LiveBundle reads the live bundle; ErrNotFound when none is live.
 func (s *Store) LiveBundle(ctx context.Context) (revision string, content []byte, err error) {
 	if err := s.pool.QueryRow(ctx, sqlLiveBundle).Scan(&revision, &content); err != nil {

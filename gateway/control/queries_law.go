@@ -22,4 +22,10 @@ var (
 	sqlBundlesNamed string
 	//go:embed queries/people_seen.sql
 	sqlPeopleSeen string
+	//go:embed queries/bundle_proofs_count.sql
+	sqlBundleProofsCount string
+	//go:embed queries/replica_report.sql
+	sqlReplicaReport string
+	//go:embed queries/replicas.sql
+	sqlReplicas string
 )

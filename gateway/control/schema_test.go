@@ -125,7 +125,7 @@ func TestMigrateRefusesAChangedMigration(t *testing.T) {
 	wantErr(t, migrateTo(t.Context(), conn, changed, nil), ErrSchema)
 
 	fewer := files(t)
-	delete(fewer, "012_law.sql")
+	delete(fewer, "013_replicas.sql")
 	wantErr(t, migrateTo(t.Context(), conn, fewer, nil), ErrSchema)
 }
 
@@ -165,7 +165,7 @@ func TestTheGatewaysRoleOwnsAndDeletesNothing(t *testing.T) {
 		"delete from control.identity_revocations", "update control.identity_revocations set subject = 'x'",
 		"truncate control.identity_revocations", "delete from control.attempts", "delete from control.machines",
 		"update control.bundles set content = ''", "delete from control.bundle_activations",
-		"update control.bundle_signatures set counter = 0", "delete from control.bundle_approvals",
+		"update control.bundle_signatures set counter = 0", "delete from control.bundle_approvals", "delete from control.replicas",
 		"alter table control.bundle_activations disable trigger all", "drop function control.bundle_agreed(text)",
 		"update control.attempts set credential_version = 10",
 		"update control.machines set cluster = 'x'", "update control.attempts set digest = 'x'",

@@ -27,8 +27,11 @@ type Serve struct {
 	Grace       time.Duration `default:"60s" help:"How long running applies may take to finish when the process is told to stop."`
 }
 
+// Version is the program's.
+type Version string
+
 // Run serves until ctx ends, then lets running applies reach their outcome.
-func (s *Serve) Run(ctx context.Context, g *cli.Globals) (err error) {
+func (s *Serve) Run(ctx context.Context, g *cli.Globals, version Version) (err error) {
 	cfg, err := config.Load(g.ConfigFile)
 	if err != nil {
 		return err
@@ -97,7 +100,7 @@ func (s *Serve) Run(ctx context.Context, g *cli.Globals) (err error) {
 	gw, err := gateway.New(gateway.Config{
 		Certificate: certificate,
 		MinTLS:      minTLS(cfg), Identity: who, Judge: engine, LawKeys: lawKeys, Store: store, Book: book,
-		Upstream: pool, Digester: held.digester, Sealer: held.sealer, Changes: cfg.GatewayChanges(), Drift: cfg.GatewayDrift(), Instance: cfg.Instance,
+		Upstream: pool, Digester: held.digester, Sealer: held.sealer, Changes: cfg.GatewayChanges(), Drift: cfg.GatewayDrift(), Instance: cfg.Instance, Version: string(version),
 		Limits: gateway.Limits{
 			CallsPerSecond: cfg.Limits.CallsPerSecond, StreamsPerCaller: cfg.Limits.StreamsPerCaller,
 			CallsPerSecondPerAddress: cfg.Limits.CallsPerSecondPerAddress, ConnectionsPerAddress: cfg.Limits.ConnectionsPerAddress,
@@ -172,7 +175,7 @@ func (s *Serve) run(ctx context.Context, r rooms, sender *notify.Sender, listene
 	})
 	// The sequencer goes on until everything else has stopped, for the last rows; then its
 	// connection closes, and with it another replica has the lock.
-	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Settle, r.gw.Keep, r.gw.Watch, r.gw.WatchCredentials, r.sequencing.run} {
+	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Report, r.gw.Settle, r.gw.Keep, r.gw.Watch, r.gw.WatchCredentials, r.sequencing.run} {
 		group.Go(func() error { work(background); return nil })
 	}
 	group.Go(func() error { return r.epoch.follow(ctx, r.store, r.log) })

@@ -28,7 +28,7 @@ type Commands struct {
 	Activate policyActivateCmd `cmd:"" help:"Make a directory, an archive or a saved law the live one, after its trial."`
 	Rollback policyRollbackCmd `cmd:"" help:"Go back to a law that was live before, after its trial."`
 	History  policyHistoryCmd  `cmd:"" help:"Say which laws were live, and who made them so."`
-	Status   policyStatusCmd   `cmd:"" help:"Say which revision is live."`
+	Status   policyStatusCmd   `cmd:"" help:"Say which law is live, who made it so, and which replicas have loaded it."`
 }
 
 // loadBundle reads a directory, or an archive as OPA packs one; the shipped law without a name.
@@ -79,27 +79,4 @@ func (p *policyEvalCmd) Run(ctx context.Context, g *cli.Globals) error {
 	}
 	showExplanation(g.Out, why)
 	return nil
-}
-
-type policyStatusCmd struct{}
-
-func (p *policyStatusCmd) Run(ctx context.Context, g *cli.Globals) error {
-	store, done, err := openStore(ctx, g)
-	if err != nil {
-		return err
-	}
-	defer done()
-	snap := store.Snapshot()
-	shipped, err := policy.Shipped()
-	if err != nil {
-		return err
-	}
-	return g.Print(map[string]any{
-		"live_revision": snap.LiveRevision, "counter": snap.BundleCounter, "shipped_revision": shipped.Revision(), "opa": policy.OPAVersion(),
-	}, []string{"FIELD", "VALUE"}, func(row func(...string)) {
-		row("live revision", snap.LiveRevision)
-		row("activations", fmt.Sprint(snap.BundleCounter))
-		row("shipped with this binary", shipped.Revision())
-		row("opa", policy.OPAVersion())
-	})
 }

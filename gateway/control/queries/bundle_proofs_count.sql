@@ -1,0 +1,1 @@
+select count(*) from control.bundle_signatures where revision = $1
