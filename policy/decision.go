@@ -1,6 +1,9 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Severity is a rule's step on the ladder shadow → warn → deny.
 type Severity string
@@ -54,15 +57,20 @@ func (d Decision) Denials() []Reason { return d.bySeverity(SeverityDeny) }
 // something else refuses and there is no change that anybody could approve. The book has all.
 func (d Decision) Told() []Reason {
 	all := d.Denials()
-	told := slices.DeleteFunc(slices.Clone(all), func(r Reason) bool { return r.Code == codeApprovals && r.Hint == "" })
+	told := slices.DeleteFunc(slices.Clone(all), func(r Reason) bool {
+		return r.Code == codeApprovals && !strings.Contains(r.Hint, changePrefix)
+	})
 	if len(told) == 0 {
 		return all
 	}
 	return told
 }
 
-// codeApprovals says that approvals are missing; its hint names the change, and is empty without one.
+// codeApprovals says that approvals are missing; its hint names the change, if there is one.
 const codeApprovals = "BW-APPROVAL-001"
+
+// changePrefix begins every id of a change.
+const changePrefix = "chg_"
 
 // Warnings are the reasons that are shown and do not refuse.
 func (d Decision) Warnings() []Reason { return d.bySeverity(SeverityWarn) }

@@ -155,7 +155,7 @@ func (c *call) mayOwn(rd *reading, err error) error {
 		return err
 	}
 	p := deniedProblem(denied)
-	if p.code == noRole && p.hint == "" {
+	if p.code == noRole { // the law's own hint is about asking for the role
 		p.hint = "own=true, or --own in bronzeward, shows your own calls"
 	}
 	return p
