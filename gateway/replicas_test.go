@@ -3,10 +3,12 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
@@ -32,6 +34,20 @@ func (h *house) beside(t testing.TB, instance string, change func(*Config)) *Gat
 		change(&cfg)
 	}
 	return must(New(cfg))(t)
+}
+
+// at is a house of which only the callers of another gateway see something.
+func (h *house) at(t testing.TB, g *Gateway) *house {
+	t.Helper()
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := g.Serve(listener); err != nil {
+			t.Errorf("serving: %v", err)
+		}
+	})
+	t.Cleanup(func() { g.Stop(time.Second); serving.Wait() })
+	return &house{setup: h.setup, db: h.db, endpoint: listener.Addr().String()}
 }
 
 // follows keeps a gateway on the live law and lets it tell which it has, until the returned function is called.
@@ -96,10 +112,10 @@ func TestReplicasTellWhichLawTheyHave(t *testing.T) {
 	if got := h.replicas(t).Agree(); got != control.AgreeNo {
 		t.Errorf("they agree: %q", got)
 	}
-	d := foreign.laws.judge(t.Context(), foreign, foreign.store.Snapshot(), &policy.Facts{})
-	if d.Allow || len(d.Reasons) != 1 || d.Reasons[0].Code != "BW-POLICY-001" || !strings.Contains(d.Reasons[0].Message, "the key 2026 is missing") {
-		t.Errorf("it decides %+v", d)
+	if a := h.at(t, foreign).as(t, "olga").version(t, "w1"); a.code() != codes.PermissionDenied || !strings.Contains(a.text(), "DENIED BW-POLICY-001") || !strings.Contains(a.text(), "the key 2026 is missing") {
+		t.Errorf("it answers %v", a.err)
 	}
+	ok(t, h.as(t, "olga").version(t, "w1").err)
 	state, problems := h.gw.Ready(t.Context())
 	if says := strings.Join(state["warnings"].([]string), "\n"); len(problems) != 0 || !strings.Contains(says, "the replica gw-3 has not loaded the live policy") || !strings.Contains(says, "the key 2026 is missing") {
 		t.Errorf("problems %q, warnings %q", problems, says)
