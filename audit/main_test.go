@@ -28,23 +28,12 @@ func TestMain(m *testing.M) {
 }
 
 // book is the template: the migrated schema, a stand-in for the authority row, and a login for each role.
-var book = pgtest.Template{Name: "audit_book", Prepare: func(ctx context.Context, dsn string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if err := Migrate(ctx, conn); err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, `
+var book = pgtest.Migrated("audit_book", Migrate, `
 		create role test_gateway login in role bronzeward_gateway;
 		create role test_auditor login in role bronzeward_auditor;
 		create table public.authority (version bigint not null);
 		insert into public.authority values (7);
 		grant select on public.authority to bronzeward_gateway;`)
-	return err
-}}
 
 const (
 	asGateway = "test_gateway"

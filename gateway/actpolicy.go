@@ -152,11 +152,7 @@ func (a *Acts) liveCounter(ctx context.Context) (int64, error) {
 	if err != nil || len(a.Keys) == 0 || snap.LiveRevision == "" {
 		return 0, err
 	}
-	b, err := a.SavedLaw(ctx, snap.LiveRevision)
-	if err != nil {
-		return 0, err
-	}
-	signed, err := a.Keys.Verify(b, b.Proof())
+	_, signed, err := storedLaw(ctx, a.Store, a.Keys, snap.LiveRevision)
 	if bad := (*policy.SignatureError)(nil); errors.As(err, &bad) {
 		return 0, nil
 	}

@@ -239,9 +239,6 @@ func (a *Acts) load(ctx context.Context, revision string) error {
 	if err != nil {
 		return err
 	}
-	if bundle.Revision() != revision {
-		return fmt.Errorf("bundle %s is stored under the name %s", bundle.Revision(), revision)
-	}
 	return a.Judge.Use(ctx, bundle)
 }
 

@@ -71,8 +71,8 @@ func missingLaw(revision string, why *policy.SignatureError) policy.Decision {
 }
 
 // storedLaw is the bundle that the database has under this revision, verified with the pinned keys: what
-// somebody wrote into the database does not become law by that. Whether it is that revision is the
-// caller's to check. *policy.SignatureError when no pinned key verifies it.
+// somebody wrote into the database does not become law by that. *policy.SignatureError when no pinned
+// key verifies it.
 func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revision string) (*policy.Bundle, policy.Signed, error) {
 	archive, err := store.Bundle(ctx, revision)
 	if err != nil {
@@ -81,6 +81,9 @@ func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revi
 	bundle, err := policy.Open(archive)
 	if err != nil {
 		return nil, policy.Signed{}, fmt.Errorf("opening bundle %s: %w", revision, err)
+	}
+	if bundle.Revision() != revision {
+		return nil, policy.Signed{}, fmt.Errorf("bundle %s is stored under the name %s", bundle.Revision(), revision)
 	}
 	if len(keys) == 0 {
 		return bundle, policy.Signed{}, nil
@@ -167,9 +170,6 @@ func (l *laws) loadOnce(ctx context.Context, g *Gateway, revision string) (proof
 	bundle, _, err := storedLaw(ctx, g.store, l.keys, revision)
 	if err != nil {
 		return proofs, err
-	}
-	if bundle.Revision() != revision {
-		return proofs, fmt.Errorf("bundle %s is stored under the name %s", bundle.Revision(), revision)
 	}
 	return proofs, g.judge.Use(ctx, bundle)
 }

@@ -37,23 +37,12 @@ var (
 )
 
 // book is the template: the migrated schema, a stand-in for the installation's row, and a login for each role.
-var book = pgtest.Template{Name: "tree_book", Prepare: func(ctx context.Context, dsn string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if err := audit.Migrate(ctx, conn); err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, `
+var book = pgtest.Migrated("tree_book", audit.Migrate, `
 		create role test_gateway login in role bronzeward_gateway;
 		create role test_auditor login in role bronzeward_auditor;
 		create table public.installation (id uuid not null, epoch uuid not null);
 		insert into public.installation values ('`+installation.String()+`', '`+firstEpoch.String()+`');
 		grant select on public.installation to bronzeward_gateway;`)
-	return err
-}}
 
 // readEpoch stands in for what reads gateway/control's row.
 func readEpoch(ctx context.Context, conn *pgx.Conn) (installation, epoch uuid.UUID, err error) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// draft is a copy of the live law with edits by file; an empty text takes a file away.
+// draft is a copy of the live law with edits by file.
 func (d *drafting) draft(edits map[string]string) (string, error) {
 	dir, err := os.MkdirTemp(d.dir, "draft-")
 	if err != nil {

@@ -5,23 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 )
 
 // step puts the rule on a step of the ladder, which is an edit of the data, and makes that live.
 // The activation is an entry of the book, and every replica judges by the new revision afterwards.
 func (d *drafting) step(ctx context.Context, old, new string) (revision string, err error) {
-	path := d.w.PolicyDir() + "/bronzeward/data.yaml"
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	text := strings.Replace(string(raw), old, new, 1)
-	if text == string(raw) {
-		return "", fmt.Errorf("the law's data do not hold %q", old)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	if err := edit(d.w.PolicyDir(), old, new); err != nil {
 		return "", err
 	}
 	before, err := d.live(ctx)
@@ -115,12 +105,7 @@ func (d *drafting) denied(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	path := d.w.PolicyDir() + "/bronzeward/data.yaml"
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(raw), "BW-SITE-001: warn", "BW-SITE-001: deny", 1)), 0o644); err != nil {
+	if err := edit(d.w.PolicyDir(), "BW-SITE-001: warn", "BW-SITE-001: deny"); err != nil {
 		return err
 	}
 	before, err := d.live(ctx)

@@ -72,12 +72,11 @@ func number(by lawsign.Key, dir string, counter int64) error {
 
 // loosened is a draft that lets warn what the live law denies, signed in one way or another.
 func (d *drafting) loosened(sign func(dir string) error) (string, error) {
-	raw, err := os.ReadFile(d.w.PolicyDir() + "/bronzeward/data.yaml")
+	dir, err := d.draft(nil)
 	if err != nil {
 		return "", err
 	}
-	dir, err := d.draft(map[string]string{"bronzeward/data.yaml": strings.Replace(string(raw), "BW-SITE-001: deny", "BW-SITE-001: warn", 1)})
-	if err != nil {
+	if err := edit(dir, "BW-SITE-001: deny", "BW-SITE-001: warn"); err != nil {
 		return "", err
 	}
 	return dir, sign(dir)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -122,9 +123,9 @@ func (p *play) state(ctx context.Context, id, want string) error {
 // applies is how many applies a worker's own log has.
 func (p *play) applies(worker string) int { return len(p.w.Nodes[worker].Log().Applies()) }
 
-// law activates the live law with one edit of its data.
-func (p *play) law(ctx context.Context, old, new string) error {
-	path := p.w.PolicyDir() + "/bronzeward/data.yaml"
+// edit changes one place of the data of a law that lies in a folder.
+func edit(dir, old, new string) error {
+	path := filepath.Join(dir, "bronzeward", "data.yaml")
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -133,10 +134,15 @@ func (p *play) law(ctx context.Context, old, new string) error {
 	if text == string(raw) {
 		return fmt.Errorf("the law's data do not hold %q", old)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// law activates the live law with one edit of its data.
+func (p *play) law(ctx context.Context, old, new string) error {
+	if err := edit(p.w.PolicyDir(), old, new); err != nil {
 		return err
 	}
-	_, err = p.w.Bronzeward(ctx, "sven", "policy", "activate", p.w.PolicyDir())
+	_, err := p.w.Bronzeward(ctx, "sven", "policy", "activate", p.w.PolicyDir())
 	return err
 }
 

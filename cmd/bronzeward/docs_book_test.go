@@ -19,18 +19,7 @@ import (
 )
 
 // auditedBook is the migrated schema with a login for each role.
-var auditedBook = pgtest.Template{Name: "docs_book", Prepare: func(ctx context.Context, dsn string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if err := control.Migrate(ctx, conn, nil); err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, `create role gateway login in role bronzeward_gateway; create role auditor login in role bronzeward_auditor`)
-	return err
-}}
+var auditedBook = pgtest.Migrated("docs_book", func(ctx context.Context, conn *pgx.Conn) error { return control.Migrate(ctx, conn, nil) }, `create role gateway login in role bronzeward_gateway; create role auditor login in role bronzeward_auditor`)
 
 // What the book of the queries holds: an apply that is unresolved, a refusal, a call without an
 // outcome, a stranger counted, an act, and an account.

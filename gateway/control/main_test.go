@@ -33,20 +33,9 @@ const (
 )
 
 // migrated is the template: both schemas, a login per role, and a live bundle.
-var migrated = pgtest.Template{Name: "control_intent", Prepare: func(ctx context.Context, dsn string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if err := Migrate(ctx, conn, nil); err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, `
+var migrated = pgtest.Migrated("control_intent", func(ctx context.Context, conn *pgx.Conn) error { return Migrate(ctx, conn, nil) }, `
 		create role test_gateway login in role bronzeward_gateway;
 		create role test_auditor login in role bronzeward_auditor;`)
-	return err
-}}
 
 var (
 	anna  = policy.Person{Issuer: "https://id.test", Subject: "anna"}

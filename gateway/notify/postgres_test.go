@@ -21,18 +21,7 @@ import (
 const asGateway = "notify_gateway"
 
 // migrated is the template: the schemas and the gateway's login.
-var migrated = pgtest.Template{Name: "notify_room", Prepare: func(ctx context.Context, dsn string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if err := control.Migrate(ctx, conn, nil); err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, "create role "+asGateway+" login in role bronzeward_gateway")
-	return err
-}}
+var migrated = pgtest.Migrated("notify_room", func(ctx context.Context, conn *pgx.Conn) error { return control.Migrate(ctx, conn, nil) }, "create role "+asGateway+" login in role bronzeward_gateway")
 
 // world is a database with notices in it and any number of replicas.
 type world struct {

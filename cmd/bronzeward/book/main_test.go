@@ -35,18 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // migrated is the book with a login for each role, and a stand-in for the authority row.
-var migrated = pgtest.Template{Name: "cli_book", Prepare: func(ctx context.Context, dsn string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if err := audit.Migrate(ctx, conn); err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, `create role book_gateway login in role bronzeward_gateway; create role book_auditor login in role bronzeward_auditor`)
-	return err
-}}
+var migrated = pgtest.Migrated("cli_book", audit.Migrate, `create role book_gateway login in role bronzeward_gateway; create role book_auditor login in role bronzeward_auditor`)
 
 // world is a database with a book, and what names it to commands.
 type world struct {

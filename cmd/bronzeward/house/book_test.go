@@ -15,18 +15,7 @@ import (
 )
 
 // migratedBook is the migrated schema with a login for each role.
-var migratedBook = pgtest.Template{Name: "house_book", Prepare: func(ctx context.Context, dsn string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if err := control.Migrate(ctx, conn, nil); err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, `create role gateway login in role bronzeward_gateway; create role auditor login in role bronzeward_auditor`)
-	return err
-}}
+var migratedBook = pgtest.Migrated("house_book", func(ctx context.Context, conn *pgx.Conn) error { return control.Migrate(ctx, conn, nil) }, `create role gateway login in role bronzeward_gateway; create role auditor login in role bronzeward_auditor`)
 
 // What serve does before it opens a listener: it refuses a book in which nothing could be recorded, or that could be
 // rewritten, and says what to do.

@@ -31,18 +31,7 @@ func (w withDatabase) Run() int { return shared.Main(w.m) }
 func TestMain(m *testing.M) { clitest.Main(withDatabase{m}) }
 
 // migrated is the whole database of a house, with a login for each role.
-var migrated = pgtest.Template{Name: "law_past", Prepare: func(ctx context.Context, dsn string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if err := control.Migrate(ctx, conn, nil); err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, `create role law_gateway login in role bronzeward_gateway; create role law_auditor login in role bronzeward_auditor`)
-	return err
-}}
+var migrated = pgtest.Migrated("law_past", func(ctx context.Context, conn *pgx.Conn) error { return control.Migrate(ctx, conn, nil) }, `create role law_gateway login in role bronzeward_gateway; create role law_auditor login in role bronzeward_auditor`)
 
 // world is a book and the laws it was made by.
 type world struct {
