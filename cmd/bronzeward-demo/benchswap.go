@@ -4,15 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
-	"google.golang.org/grpc"
-
-	"bronzeward/audit"
-	"bronzeward/fixtures/world"
-	"bronzeward/gateway/control"
 	"bronzeward/policy"
 )
 
@@ -31,23 +25,32 @@ const (
 // swapStretch is how long each stretch is at least.
 const swapStretch = 300 * time.Millisecond
 
-// stretches are the longest call of each stretch, by what happened in it.
-type stretches map[string]samples
+// stretches are what was measured, by what happened.
+type stretches map[string]*stretched
+
+// stretched is one kind: of each stretch the longest of the calls that what happened fell on, up to the first one that began after
+// it, and the longest of all.
+type stretched struct{ met, longest samples }
 
 // table holds the kinds beside the stretches in which nothing happened.
 func (s stretches) table(head string, kinds ...string) string {
-	t := &table{head: []string{head, "stretches", "longest call of one, p50", "of all", "p50 to nothing", "of all to nothing", "p50 over nothing"}}
+	t := &table{head: []string{head, "stretches", "the call it fell on, p50", "to nothing", "over nothing", "longest call of the stretch, p50", "to nothing", "longest of all", "to nothing"}}
 	none := s[swapNothing]
 	for _, kind := range kinds {
 		one := s[kind]
-		t.add(kind, fmt.Sprint(len(one)), millis(one.p50()), millis(one.quantile(1)),
-			ratio(float64(one.p50()), float64(none.p50())), ratio(float64(one.quantile(1)), float64(none.quantile(1))), millis(one.p50()-none.p50()))
+		row := []string{kind, fmt.Sprint(len(one.met)), millis(one.met.p50()), ratio(float64(one.met.p50()), float64(none.met.p50())), millis(s.over(kind))}
+		for _, part := range []float64{0.5, 1} {
+			row = append(row, millis(one.longest.quantile(part)), ratio(float64(one.longest.quantile(part)), float64(none.longest.quantile(part))))
+		}
+		t.add(row...)
 	}
 	return t.String()
 }
 
-// over says by how much more than nothing the longest call of a stretch is, in the middle.
-func (s stretches) over(kind string) time.Duration { return s[kind].p50() - s[swapNothing].p50() }
+// over says by how much longer the call is that something fell on, in the middle.
+func (s stretches) over(kind string) time.Duration {
+	return s[kind].met.p50() - s[swapNothing].met.p50()
+}
 
 // comingLaw is a law on its way, as the database has it.
 type comingLaw struct {
@@ -127,7 +130,7 @@ func (h *benchHouse) swapEngine(ctx context.Context, laws []comingLaw) (stretche
 	}
 	compiled := make(chan error, 1)
 	out := stretches{}
-	return out, out.fill(laws, func(kind string, law comingLaw) (time.Duration, error) {
+	return out, out.fill(laws, func(kind string, law comingLaw) (met, longest time.Duration, err error) {
 		var problem error
 		do := map[string]func(){
 			swapCompiling: func() { go func() { compiled <- open(law, engine.Prepare) }() },
@@ -136,114 +139,47 @@ func (h *benchHouse) swapEngine(ctx context.Context, laws []comingLaw) (stretche
 					problem = errors.New("a prepared law is not there")
 				}
 			},
-			swapCold: func() { problem = open(law, engine.Use) },
+			swapCold:    func() { problem = open(law, engine.Use) },
+			swapNothing: func() {},
 		}[kind]
-		var longest time.Duration
 		for began := time.Now(); time.Since(began) < swapStretch; {
-			at := time.Now()
-			if do != nil && time.Since(began) > swapStretch/3 {
+			at, now := time.Now(), do != nil && time.Since(began) > swapStretch/3
+			if now {
 				do()
 				do = nil
 			}
 			engine.Decide(ctx, facts)
-			longest = max(longest, time.Since(at))
+			took := time.Since(at)
+			if longest = max(longest, took); now {
+				met = took
+			}
 		}
 		if kind == swapCompiling {
 			problem = <-compiled
 		}
-		return longest, problem
+		return met, longest, problem
 	}, swapCompiling, swapPrepared, swapCold)
 }
 
 // fill measures the kinds in turns, each beside a stretch in which nothing happens. What is compiled becomes live in
 // the stretch after it; the rounds take two laws each, and the first one is thrown away.
-func (s stretches) fill(laws []comingLaw, stretch func(kind string, law comingLaw) (time.Duration, error), kinds ...string) error {
+func (s stretches) fill(laws []comingLaw, stretch func(kind string, law comingLaw) (met, longest time.Duration, err error), kinds ...string) error {
 	for round := range len(laws) / 2 {
 		for _, kind := range slices.Concat([]string{swapNothing}, kinds) {
 			law := laws[2*round]
 			if kind == swapCold {
 				law = laws[2*round+1]
 			}
-			longest, err := stretch(kind, law)
+			met, longest, err := stretch(kind, law)
 			if err != nil {
 				return fmt.Errorf("%s: %w", kind, err)
 			}
-			if round > 0 {
-				s[kind] = append(s[kind], longest)
+			if round == 0 {
+				s[kind] = &stretched{}
+				continue
 			}
+			s[kind].met, s[kind].longest = append(s[kind].met, met), append(s[kind].longest, longest)
 		}
 	}
 	return nil
-}
-
-// swapGateway calls steadily through a gateway while laws become live by the transaction of an activation: after the
-// gateway was asked to prepare them, and without. What the act is judged by is left out, and its trial.
-func (h *benchHouse) swapGateway(ctx context.Context, conn *grpc.ClientConn, laws []comingLaw) (stretches, error) {
-	store, err := control.Open(ctx, control.Config{URL: h.Postgres.DSN(world.Database, "gateway"), Instance: "bench", Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	out := stretches{}
-	return out, out.fill(laws, func(kind string, law comingLaw) (time.Duration, error) {
-		act := control.Act{Entry: func(control.Stamp) audit.Entry {
-			return audit.Entry{Kind: audit.KindSystem, Verdict: audit.Allowed, Method: "bench", Detail: kind}
-		}}
-		if kind == swapCompiling || kind == swapCold {
-			if _, err := store.SaveBundle(ctx, law.revision, law.archive, nil, act); err != nil {
-				return 0, err
-			}
-		}
-		done := make(chan error, 1)
-		do := func() {
-			var err error
-			switch kind {
-			case swapOther:
-				_, err = store.SetRolloutLimit(ctx, world.Cluster, 1, act)
-			case swapCompiling:
-				err = prepared(ctx, store, law.revision)
-			case swapPrepared, swapCold:
-				_, err = store.ActivateBundle(ctx, control.NewLive{Revision: law.revision, Way: control.WayActivate}, act)
-			}
-			done <- err
-		}
-		var longest, ended time.Duration // ended is when what happens has
-		for began := time.Now(); ended == 0 || time.Since(began) < max(swapStretch, ended+swapStretch/2); {
-			if do != nil && time.Since(began) > swapStretch/3 {
-				go do()
-				do = nil
-			}
-			at := time.Now()
-			if _, err := h.ways[2].unary(ctx, conn, benchVersion, nil); err != nil {
-				return 0, err
-			}
-			longest = max(longest, time.Since(at))
-			select {
-			case err := <-done:
-				if ended = time.Since(began); err != nil {
-					return 0, err
-				}
-			default:
-			}
-		}
-		return longest, nil
-	}, swapOther, swapCompiling, swapPrepared, swapCold)
-}
-
-// prepared asks for a law to be compiled, and waits until each replica has it.
-func prepared(ctx context.Context, store *control.Store, revision string) error {
-	if err := store.AskPrepared(ctx, revision); err != nil {
-		return err
-	}
-	for bounded, cancel := context.WithTimeout(ctx, time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		all, err := store.Replicas(bounded)
-		if err != nil {
-			cancel()
-			return err
-		}
-		if !slices.ContainsFunc(all.List, func(r control.Replica) bool { return r.Preparation(revision) != control.Done }) {
-			cancel()
-			return nil
-		}
-	}
 }
