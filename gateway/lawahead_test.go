@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
@@ -63,7 +64,7 @@ func TestALawIsCompiledBeforeItIsLive(t *testing.T) {
 			s.ownEngine = true
 			s.gateway = func(c *Config) { c.Registry = first }
 		})
-		engine := policy.New(policy.EngineConfig{})
+		engine := policy.New(policy.EngineConfig{Budget: time.Minute})
 		other := h.beside(t, "gw-2", func(c *Config) {
 			c.Registry, c.Judge = second, engine
 			if !able {
@@ -91,6 +92,7 @@ func TestALawIsCompiledBeforeItIsLive(t *testing.T) {
 		}
 		laws := []string{h.store.Snapshot().LiveRevision}
 		acts, sven := h.acts(), h.actor(t, "sven")
+		acts.patience = patience{aware: time.Hour, done: time.Hour} // however slow the machine is
 		for _, code := range []string{"BW-TEST-001", "BW-TEST-002"} {
 			law := ladderLaw(t, code)
 			laws = append(laws, law.Revision())

@@ -18,8 +18,8 @@ type patience struct {
 }
 
 // defaultPatience: a replica looks every half second, and compiles the shipped law in less than one where a
-// core is free.
-var defaultPatience = patience{aware: 3 * time.Second, done: 10 * time.Second}
+// core is free; where none is it takes many times that. One that dies at it is silent after as long.
+var defaultPatience = patience{aware: 5 * time.Second, done: control.ReplicaSilence}
 
 // waitEvery is how often an activation looks who is ready.
 const waitEvery = 50 * time.Millisecond
