@@ -43,6 +43,8 @@ type RuleExplanation struct {
 	// empty when the rule fired.
 	Why     string `json:"why,omitempty"`
 	WhyLine int    `json:"why_line,omitempty"`
+	// WhyFacts are what that expression, and the rules it asks, read, and its own variables.
+	WhyFacts []FactRead `json:"why_facts,omitempty"`
 }
 
 // Eval judges a Call written as YAML or JSON by a bundle and says why. Facts that are
@@ -138,6 +140,8 @@ func (l *law) explain(ctx context.Context, query rego.PreparedEvalQuery, in ast.
 		x := w.explain(r, out.Decision)
 		if x.Fired {
 			x.Facts = l.factsRead(r.place, in)
+		} else if t := w.seen[r.place]; t != nil {
+			x.WhyFacts = l.factsAsked(r.place, t, in)
 		}
 		out.Rules = append(out.Rules, x)
 	}
@@ -241,10 +245,12 @@ type trail struct {
 	index int
 	text  string
 	line  int
+	// names are the variables that had a value when the expression did not hold.
+	names map[ast.Var]ast.Value
 }
 
 func (*watcher) Enabled() bool               { return true }
-func (*watcher) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
+func (*watcher) Config() topdown.TraceConfig { return topdown.TraceConfig{PlugLocalVars: true} }
 
 // TraceEvent takes one step of the evaluation.
 func (w *watcher) TraceEvent(ev topdown.Event) {
@@ -266,8 +272,20 @@ func (w *watcher) TraceEvent(ev topdown.Event) {
 		if t := w.seen[at]; node.Index >= t.index {
 			t.index, t.line = node.Index, node.Location.Row
 			t.text = strings.Join(strings.Fields(string(node.Location.Text)), " ")
+			t.names = named(ev)
 		}
 	}
+}
+
+// named are the variables of an event by the names that the rule's author gave them.
+func named(ev topdown.Event) map[ast.Var]ast.Value {
+	out := map[ast.Var]ast.Value{}
+	for original, m := range ev.LocalMetadata {
+		if v := ev.Locals.Get(original); v != nil && m.Name != "" && !m.Name.IsGenerated() && !m.Name.IsWildcard() && ast.IsConstant(v) {
+			out[m.Name] = v
+		}
+	}
+	return out
 }
 
 func (w *watcher) explain(r coded, d Decision) RuleExplanation {
