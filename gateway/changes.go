@@ -86,9 +86,12 @@ func changeFacts(ch *control.Change, spender policy.Person, epoch uuid.UUID) *po
 
 // pendingFacts is a change that is about to be captured.
 func (c *call) pendingFacts(id control.ChangeID) *policy.Change {
-	by := c.person()
+	return pendingChange(id, c.kind(), c.drift(), c.person())
+}
+
+func pendingChange(id control.ChangeID, kind string, drift control.DriftID, by policy.Person) *policy.Change {
 	return &policy.Change{
-		ID: id.String(), State: string(control.ChangeWaiting), Kind: c.kind(), Drift: c.drift().String(), Requester: by, Spender: by,
+		ID: id.String(), State: string(control.ChangeWaiting), Kind: kind, Drift: drift.String(), Requester: by, Spender: by,
 		Approvals: []policy.Approval{}, EpochCurrent: true,
 	}
 }
