@@ -63,7 +63,7 @@ func judgeApply(f *policy.Facts, match *control.Change, pending *policy.Change, 
 		f.Change = changeFacts(match, by, epoch)
 	}
 	d := judgeOrigin(f, match, by, epoch, decide(f))
-	if match == nil && onlyApprovals(d) {
+	if match == nil && OnlyApprovals(d) {
 		// Judged again with the name it would have, so that the refusal can say it. Only what
 		// nothing else refuses becomes a change.
 		f.Change = pending
@@ -79,7 +79,7 @@ func judgeOrigin(f *policy.Facts, match *control.Change, by policy.Person, epoch
 	if match != nil {
 		counting = len(match.Counting(d.Approvals, by, epoch))
 	}
-	if onlyApprovals(d) {
+	if OnlyApprovals(d) {
 		approved := invariants(f, policy.Decision{Allow: true}, 1)
 		d.Reasons = append(slices.Clone(d.Reasons), approved.Reasons...)
 		return d
@@ -193,5 +193,5 @@ func (c *call) mayCapture(d policy.Decision) bool {
 	if c.act != nil && c.act.name == ActChangesApply {
 		return false
 	}
-	return onlyApprovals(d) || c.captures() && d.Allow
+	return OnlyApprovals(d) || c.captures() && d.Allow
 }

@@ -20,6 +20,9 @@ import (
 	"bronzeward/policy"
 )
 
+// SupportedMinor is the Talos minor that applies are judged for, "1.13".
+const SupportedMinor = facts.SupportedMinor
+
 // MaxConfiguration is the largest configuration text in bytes that an apply can carry: the message
 // around it has some bytes of its own.
 const MaxConfiguration = facts.MaxMessage - 64
@@ -70,7 +73,9 @@ func (s *Supposed) Facts(ctx context.Context, decide func(*policy.Facts) policy.
 	if e.Version, e.Minor, err = upstream.ReadVersion(s.Version); err != nil {
 		return nil, d, fmt.Errorf("the version %q of Talos: %w", s.Version, err)
 	}
-	if e.Type, err = facts.MachineType(ctx, active); err != nil {
+	if e.Type, err = facts.MachineType(ctx, active); err != nil && s.Current == nil {
+		return nil, d, fmt.Errorf("the proposed configuration cannot be read, nor held against what a machine runs: %w", err)
+	} else if err != nil {
 		return nil, d, fmt.Errorf("what the machine runs cannot be read: %w", err)
 	}
 	asked, err := s.request()

@@ -30,32 +30,40 @@ func (l *law) factsRead(at place, in ast.Value) []FactRead {
 	return shown(read.paths, in)
 }
 
-// factsAsked are what the expression that stopped the rule at a place reads in the same way, and
-// the values of its variables.
+// factsAsked are the facts that the expression which stopped the rule at a place reads, and its
+// variables; where it reads nothing itself, what the rules that it asks read as factsRead has them.
 func (l *law) factsAsked(at place, t *trail, in ast.Value) []FactRead {
+	var parts []*ast.Expr // one expression as it is written may be several as it is compiled
 	read := l.reading()
-	names := map[ast.Var]ast.Value{}
 	for r := range l.rulesAt(at) {
 		read.home = r.Module.Package.Path.String()
-		// One expression as it is written may be several as it is compiled.
 		ast.WalkExprs(r, func(e *ast.Expr) bool {
-			if e.Location != nil && e.Location.Row == t.line && strings.Join(strings.Fields(string(e.Location.Text)), " ") == t.text {
-				read.refs(e)
+			if e.Location != nil && e.Location.Offset >= t.from && e.Location.Offset < t.to {
+				parts = append(parts, e)
 			}
 			return false
 		})
 	}
+	for _, e := range parts {
+		read.own(e)
+	}
+	variables := map[ast.Var]ast.Value{}
 	if written, err := ast.ParseBody(t.text); err == nil {
 		ast.WalkVars(written, func(v ast.Var) bool {
 			if value := t.names[v]; value != nil {
-				names[v] = value
+				variables[v] = value
 			}
 			return false
 		})
 	}
+	if len(read.paths)+len(variables) == 0 {
+		for _, e := range parts {
+			read.refs(e)
+		}
+	}
 	out := shown(read.paths, in)
-	for _, v := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, FactRead{Fact: string(v), Value: valueText(names[v])})
+	for _, v := range slices.Sorted(maps.Keys(variables)) {
+		out = append(out, FactRead{Fact: string(v), Value: valueText(variables[v])})
 	}
 	return out
 }
@@ -98,15 +106,23 @@ func (r *reading) rule(rule *ast.Rule) {
 	r.refs(rule)
 }
 
-// refs follows what a rule or an expression asks.
-func (r *reading) refs(x any) {
+// own notes the facts that something reads itself.
+func (r *reading) own(x any) {
 	ast.WalkRefs(x, func(ref ast.Ref) bool {
-		switch {
-		case ref.HasPrefix(ast.InputRootRef):
+		if ref.HasPrefix(ast.InputRootRef) {
 			if ground := ref.GroundPrefix()[1:]; len(ground) > 0 {
 				r.paths[dotted(ground)] = ground
 			}
-		case ref.HasPrefix(ast.DefaultRootRef):
+		}
+		return false
+	})
+}
+
+// refs notes the facts that a rule or an expression reads, and follows what it asks.
+func (r *reading) refs(x any) {
+	r.own(x)
+	ast.WalkRefs(x, func(ref ast.Ref) bool {
+		if ref.HasPrefix(ast.DefaultRootRef) {
 			for _, next := range r.law.compiler.GetRules(ref.GroundPrefix()) {
 				r.rule(next)
 			}
