@@ -156,8 +156,12 @@ func Trial(ctx context.Context, b *Bundle) (Tried, error) {
 	if err != nil {
 		return Tried{}, fmt.Errorf("trying bundle: %w", err)
 	}
-	for _, f := range slices.Concat(metadataFaults(b), misfits, calendarFaults(b), entryPointFaults(b)) {
+	calendars := calendarFaults(b)
+	for _, f := range slices.Concat(metadataFaults(b), calendars, entryPointFaults(b)) {
 		errs = append(errs, errors.New(f.String()))
+	}
+	for _, f := range elsewhere(misfits, calendars) {
+		errs = append(errs, fmt.Errorf("%s; %s", f, f.Hint))
 	}
 	groups := boundGroups(b)
 	all := samples()
