@@ -63,7 +63,8 @@ func TestDataThatDoNotFitAreNamedAtTheirLine(t *testing.T) {
 	for _, c := range []struct{ file, old, new, says string }{
 		{"bronzeward/data.yaml", "quorum:\n", "quorom:\n", "additional properties 'quorom' not allowed"},
 		{"bronzeward/data.yaml", "required: 1\n", "required: one\n", "quorum.required: got string, want integer"},
-		{"bronzeward/data.yaml", "viewers: [viewer]", "viewers: [veiwer]", "role_bindings.viewers.0: value must be one of"},
+		{"bronzeward/data.yaml", "viewers: [viewer]", "viewers: [veiwer]", `role_bindings.viewers.0: nobody knows a role "veiwer"`},
+		{"bronzeward/data.yaml", "viewers: [viewer]", "viewers: [Viewer]", "role_bindings.viewers.0: 'Viewer' does not match pattern"},
 		{"bronzeward/data.yaml", "BW-CONFIG-036: shadow", "BW-CONFIG-036: shadwo", "ladder.BW-CONFIG-036: value must be one of"},
 		{"bronzeward/data.yaml", `minors: ["1.13"]`, `minors: [1.13]`, "supported.minors.0: got number, want string"},
 		{"bronzeward/config/data.yaml", "new_entries: 500", "new_entries: 0", "limits.new_entries: minimum: got 0, want 1"},
@@ -90,6 +91,30 @@ func TestDataThatDoNotFitAreNamedAtTheirLine(t *testing.T) {
 		if !found {
 			t.Errorf("%s: want %s:%d with %q, got %+v", c.new, c.file, line, c.says, faults)
 		}
+	}
+}
+
+// A role of a site's own is one that permissions name, or that a group has and an act is given to.
+func TestARoleOfASitesOwnFits(t *testing.T) {
+	for name, over := range map[string]map[string]string{
+		"one of permissions": {"bronzeward/data.yaml": "role_bindings: {mechanics: [maintainer]}\npermissions: {maintainer: {classes: [], methods: [], see_secrets: false}}\n"},
+		"one of an act":      {"bronzeward/data.yaml": "role_bindings: {mechanics: [maintainer]}\n", "bronzeward/api/data.yaml": "acts: {machines.freeze: {roles: [maintainer], human: false}}\n"},
+	} {
+		law, err := Overlay(mustShipped(t), files(over))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if faults, err := dataFaults(law); err != nil || len(faults) > 0 {
+			t.Errorf("%s: %v, %v", name, faults, err)
+		}
+	}
+	// The control: nobody knows it otherwise.
+	law, err := Overlay(mustShipped(t), files(map[string]string{"bronzeward/api/data.yaml": "acts: {machines.freeze: {roles: [maintainer], human: false}}\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if faults, err := dataFaults(law); err != nil || len(faults) != 1 || !strings.Contains(faults[0].Message, `acts.machines.freeze.roles.0: nobody knows a role "maintainer"`) {
+		t.Errorf("%v, %v", faults, err)
 	}
 }
 
