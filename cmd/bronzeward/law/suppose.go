@@ -23,13 +23,13 @@ type supposeFlags struct {
 	Persistent string            `group:"A supposed apply" placeholder:"FILE" help:"What is on its disk; left out, what it runs, so that nothing is staged."`
 	As         string            `group:"A supposed apply" placeholder:"NAME" help:"Who applies it: the common name of their certificate, or a token's sub."`
 	Group      []string          `group:"A supposed apply" help:"A group they are in; may be given again."`
-	Kind       string            `group:"A supposed apply" placeholder:"KIND" help:"What they are: human or automation; human when left out."`
+	Kind       string            `group:"A supposed apply" placeholder:"KIND" completion-enum:"human,automation" help:"What they are: human or automation; human when left out."`
 	Issuer     string            `group:"A supposed apply" placeholder:"URL" help:"Who says who they are, and who the approvers are."`
-	Mode       string            `group:"A supposed apply" placeholder:"MODE" help:"How it is applied, as talosctl spells it: no-reboot, auto, staged, reboot or try; no-reboot when left out."`
+	Mode       string            `group:"A supposed apply" placeholder:"MODE" completion-enum:"no-reboot,auto,staged,reboot,try" help:"How it is applied, as talosctl spells it: no-reboot, auto, staged, reboot or try; no-reboot when left out."`
 	DryRun     bool              `group:"A supposed apply" help:"It is a dry run."`
 	Machine    string            `group:"A supposed apply" placeholder:"NAME" help:"The machine's name; worker-1 when left out."`
 	Cluster    string            `group:"A supposed apply" placeholder:"NAME" help:"The machine's cluster; cluster-1 when left out."`
-	Role       string            `group:"A supposed apply" placeholder:"ROLE" help:"The role it is expected to have: worker or controlplane; worker when left out."`
+	Role       string            `group:"A supposed apply" placeholder:"ROLE" completion-enum:"worker,controlplane" help:"The role it is expected to have: worker or controlplane; worker when left out."`
 	Label      map[string]string `group:"A supposed apply" placeholder:"KEY=VALUE" help:"A label of the machine; may be given again."`
 	Talos      string            `group:"A supposed apply" placeholder:"VERSION" help:"The Talos version it runs, such as v1.13.6; the one that applies are judged for when left out."`
 	Stage      string            `group:"A supposed apply" placeholder:"STAGE" help:"The stage it is in; running when left out."`
