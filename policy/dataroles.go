@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,65 +11,57 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// ownRoles are the roles that Bronzeward's own acts are given to as shipped.
-var ownRoles = []string{"viewer", "operator", "approver", "auditor", "recovery-admin", "policy-admin"}
-
-// roleFaults says which roles of a data file nobody knows: a role is one of ownRoles, one that
-// permissions name, or one that both a group and an act have. A schema cannot say so, as it sees
-// one value at a time.
-func roleFaults(b *Bundle, file string, data map[string]any, doc *yaml.Node) []Fault {
-	law := memberOf(b.parsed.data, "bronzeward")
-	bindings, acts := memberOf(law, "role_bindings"), memberOf(memberOf(law, "api"), "acts")
-	var bound, acting []string
-	for _, roles := range bindings {
-		bound = append(bound, textsOf(roles)...)
+// roleFaults names bound roles that the data give nothing to: a house may add roles of its own, and a
+// misspelt one looks like that.
+func roleFaults(b *Bundle) []Fault {
+	ours := member(b.parsed.data, "bronzeward")
+	known := member(ours, "permissions")
+	roles := slices.Collect(maps.Keys(known))
+	for _, act := range member(member(ours, "api"), "acts") {
+		said, _ := act.(map[string]any)
+		list, _ := said["roles"].([]any)
+		for _, r := range list {
+			if role, ok := r.(string); ok {
+				roles = append(roles, role)
+			}
+		}
 	}
-	for _, act := range acts {
-		row, _ := act.(map[string]any)
-		acting = append(acting, textsOf(row["roles"])...)
-	}
-	known := slices.Concat(ownRoles, slices.Collect(maps.Keys(memberOf(law, "permissions"))))
+	slices.Sort(roles)
+	roles = slices.Compact(roles)
 	var out []Fault
-	check := func(roles any, also []string, place ...string) {
-		for i, role := range textsOf(roles) {
-			if role == "" || slices.Contains(known, role) || slices.Contains(also, role) {
+	bindings := member(ours, "role_bindings")
+	for _, group := range slices.Sorted(maps.Keys(bindings)) {
+		bound, _ := bindings[group].([]any)
+		for i, r := range bound {
+			role, ok := r.(string)
+			if !ok || slices.Contains(roles, role) {
 				continue
 			}
-			at := append(slices.Clone(place), strconv.Itoa(i))
-			out = append(out, Fault{
-				File: file, Line: lineOf(doc, at, ""), Message: fmt.Sprintf("data: %s: nobody knows a role %q", strings.Join(at, "."), role),
-				Hint: fmt.Sprintf("a role is one of %s, or one that permissions in bronzeward/data.yaml name; its schema is schema/data/law/schema.json", strings.Join(ownRoles, ", ")),
-			})
-		}
-	}
-	switch strings.TrimSuffix(file, extension(file)) {
-	case "bronzeward/data":
-		own := memberOf(data, "role_bindings")
-		for _, group := range slices.Sorted(maps.Keys(own)) {
-			check(own[group], acting, "role_bindings", group)
-		}
-	case "bronzeward/api/data":
-		own := memberOf(data, "acts")
-		for _, act := range slices.Sorted(maps.Keys(own)) {
-			row, _ := own[act].(map[string]any)
-			check(row["roles"], bound, "acts", act, "roles")
+			f := Fault{
+				Message: fmt.Sprintf("role_bindings: the role %q of %s is given nothing: permissions have no such role, and no act names it", role, group),
+				Hint:    "one of " + strings.Join(roles, ", ") + ", or a role of your own under permissions",
+			}
+			f.File, f.Line = ourDataLine(b, "role_bindings", group, strconv.Itoa(i))
+			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// memberOf is an object's member that is an object; empty without.
-func memberOf(m map[string]any, name string) map[string]any {
-	inner, _ := m[name].(map[string]any)
-	return inner
+// member is a map in a map; null where there is none.
+func member(of map[string]any, key string) map[string]any {
+	m, _ := of[key].(map[string]any)
+	return m
 }
 
-// textsOf are a list's texts, with "" for whatever is none: that is a fault of the schema's.
-func textsOf(v any) []string {
-	list, _ := v.([]any)
-	out := make([]string, len(list))
-	for i, e := range list {
-		out[i], _ = e.(string)
+// ourDataLine is where a place in the data of bronzeward is written, in the file where such data are.
+func ourDataLine(b *Bundle, place ...string) (file string, line int) {
+	for _, f := range b.files {
+		var doc yaml.Node
+		if isData(f.Path) && path.Dir(f.Path) == "bronzeward" && yaml.Unmarshal(f.Body, &doc) == nil && len(doc.Content) > 0 &&
+			nodeMember(doc.Content[0], place[0]) != nil {
+			return f.Path, lineOf(&doc, place, "")
+		}
 	}
-	return out
+	return "", 0
 }

@@ -76,7 +76,6 @@ func dataFaults(b *Bundle) ([]Fault, error) {
 		if invalid != nil {
 			out = append(out, schemaFaults(f.Path, &doc, invalid)...)
 		}
-		out = append(out, roleFaults(b, f.Path, m, &doc)...)
 	}
 	return out, nil
 }

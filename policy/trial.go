@@ -160,7 +160,7 @@ func Trial(ctx context.Context, b *Bundle) (Tried, error) {
 	for _, f := range slices.Concat(metadataFaults(b), calendars, entryPointFaults(b)) {
 		errs = append(errs, errors.New(f.String()))
 	}
-	for _, f := range elsewhere(misfits, calendars) {
+	for _, f := range slices.Concat(roleFaults(b), elsewhere(misfits, calendars)) {
 		errs = append(errs, fmt.Errorf("%s; %s", f, f.Hint))
 	}
 	groups := boundGroups(b)
