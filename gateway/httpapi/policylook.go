@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"time"
 
 	"bronzeward/gateway/httpapi/api"
 	"bronzeward/policy"
@@ -34,7 +35,7 @@ func (d *door) getPolicyStatus(c *call) (answer, error) {
 	for _, r := range live.List {
 		body.Replicas = append(body.Replicas, api.PolicyReplica{
 			Instance: r.Instance, Process: r.Process.String(), State: api.PolicyReplicaState(live.StateOf(r)), LoadedRevision: r.Loaded, Counter: r.Counter,
-			LoadedAt: r.LoadedAt, WantedRevision: r.Wanted, FailedWhy: r.FailedWhy, Version: r.Version, StartedAt: r.StartedAt, HeardAt: r.HeardAt,
+			LoadedAt: inUTC(r.LoadedAt), WantedRevision: r.Wanted, FailedWhy: r.FailedWhy, Version: r.Version, StartedAt: r.StartedAt, HeardAt: r.HeardAt,
 			SilentSeconds: int64(r.Silent.Seconds()),
 		})
 	}
@@ -69,4 +70,11 @@ func (d *door) getPolicyArchive(c *call) (answer, error) {
 		_, err := w.Write(packed)
 		return err
 	}, nil
+}
+
+func inUTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return new(t.UTC())
 }

@@ -68,7 +68,7 @@ func (d *door) listDecisionRecords(c *call) (answer, error) {
 
 // recordsReading is what the parameters ask of the records. Its entry says that they are read whole.
 func (q *query) recordsReading() reading {
-	rd := reading{act: actDecisionsRead, order: audit.OldestFirst, asked: maps.Clone(q.values)}
+	rd := reading{act: actDecisionsRead, order: audit.OldestFirst, whole: true, asked: maps.Clone(q.values)}
 	for _, name := range []string{"limit", "cursor", "after", "count"} {
 		rd.asked.Del(name)
 	}
