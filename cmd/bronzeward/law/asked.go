@@ -10,7 +10,6 @@ import (
 	"bronzeward/cmd/bronzeward/book"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/httpapi/api"
-	"bronzeward/gateway/httpapi/apiclient"
 	"bronzeward/policy"
 )
 
@@ -47,13 +46,12 @@ func (a asked) bring(ctx context.Context, b *policy.Bundle) (decision string, er
 // live makes a kept law live, or goes back to it. replayed is what a replay came to; null without one.
 func (a asked) live(ctx context.Context, name string, replayed *api.PolicyReplay, back bool) (revision, decision string, err error) {
 	defer a.Busy("the gateway tries the law, and makes it live")()
-	act := a.ActivatePolicy
+	body := api.PolicyToLive{Replay: replayed}
+	act := func() (*http.Response, error) { return a.ActivatePolicy(ctx, name, nil, body) }
 	if back {
-		act = func(ctx context.Context, name string, _ *api.ActivatePolicyParams, body api.PolicyToLive, more ...apiclient.RequestEditorFn) (*http.Response, error) {
-			return a.RollBackPolicy(ctx, name, nil, body, more...)
-		}
+		act = func() (*http.Response, error) { return a.RollBackPolicy(ctx, name, nil, body) }
 	}
-	done, said, err := ask.Received[api.PolicyAct](act(ctx, name, nil, api.PolicyToLive{Replay: replayed}))
+	done, said, err := ask.Received[api.PolicyAct](act())
 	return done.Revision, said.Decision, err
 }
 
