@@ -214,7 +214,7 @@ func TestCIBringsALawWithItsOwnToken(t *testing.T) {
 	before := live()
 	runs(0, "", "check", draft)
 	runs(0, "", "test", draft)
-	runs(0, "decisions, judged by revision", "replay", "--bundle", draft, "--since", "7d")
+	runs(3, "BW-ACT-004   0     1", "replay", "--bundle", draft, "--since", "7d") // its own attempt above would be allowed now
 	runs(3, "bronzeward.ladder.BW-SITE-001", "diff", "live", draft)
 	runs(0, "is saved and not live", "save", draft)
 	saved := must(s.db.Texts(ctx, "select revision from control.bundles order by saved_at desc limit 1"))(t)[0]
