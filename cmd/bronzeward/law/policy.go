@@ -19,8 +19,8 @@ type Commands struct {
 	Docs     policyDocsCmd     `cmd:"" help:"Print a page of every code: what it means, its step, how to pass it, where it is."`
 	Eval     policyEvalCmd     `cmd:"" help:"Judge one call, recorded or supposed, and say which rules fired on which facts, and why the others did not; exit code 4 when it is denied."`
 	Explain  policyExplainCmd  `cmd:"" help:"Judge a past decision again and say which rules fired on which facts, and why the others did not."`
-	Replay   policyReplayCmd   `cmd:"" help:"Judge past decisions again, by a draft or by their own law; exit code 3 when one comes out otherwise. It needs a database login."`
-	Shadow   policyShadowCmd   `cmd:"" help:"Say whom rules on the steps shadow and warn would have refused. It needs a database login."`
+	Replay   policyReplayCmd   `cmd:"" help:"Judge past decisions again, by a draft or by their own law; exit code 3 when one comes out otherwise."`
+	Shadow   policyShadowCmd   `cmd:"" help:"Say whom rules on the steps shadow and warn would have refused."`
 	Diff     policyDiffCmd     `cmd:"" help:"Say how two laws differ: files, rules, data; exit code 3 when they do."`
 	Save     policySaveCmd     `cmd:"" help:"Keep a law after its trial, for others to agree to, without making it live."`
 	Approve  policyApproveCmd  `cmd:"" help:"Agree that a saved law becomes live, which somebody else then makes it."`
