@@ -11,7 +11,7 @@ import (
 
 // Commands are the commands about the law.
 type Commands struct {
-	Init     policyInitCmd     `cmd:"" help:"Write the shipped law into a directory, to edit."`
+	Init     policyInitCmd     `cmd:"" help:"Write the shipped law, or --from another, into a directory, to edit."`
 	Check    policyCheckCmd    `cmd:"" help:"Say everything that is wrong with a directory of rules; exit code 3 if anything is."`
 	Test     policyTestCmd     `cmd:"" help:"Run the directory's Rego tests and case files, with coverage; exit code 3 if one fails."`
 	Fmt      policyFmtCmd      `cmd:"" help:"Write the directory's Rego files as opa fmt does."`
