@@ -10,6 +10,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
@@ -88,24 +89,35 @@ func prepare(ctx context.Context, b *Bundle) (*law, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := lighten(ctx, c, store); err != nil {
+		return nil, err
+	}
 	l := &law{revision: b.revision, compiler: c, bundle: b}
+	if err := l.query(ctx, store); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// query prepares the two questions the engine asks of the law.
+func (l *law) query(ctx context.Context, store storage.Store) (err error) {
 	for _, q := range []struct {
 		text string
 		into *rego.PreparedEvalQuery
 	}{{AdmissionQuery, &l.admission}, {APIQuery, &l.api}} {
 		*q.into, err = rego.New(
 			rego.Query(q.text),
-			rego.Compiler(c),
+			rego.Compiler(l.compiler),
 			rego.Store(store),
 			rego.Capabilities(capabilities()),
 			rego.SetRegoVersion(ast.RegoV1),
 			rego.StrictBuiltinErrors(true),
 		).PrepareForEval(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("preparing %s: %w", q.text, err)
+			return fmt.Errorf("preparing %s: %w", q.text, err)
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // Decide judges a Call. It never fails: every failure is a denial with a code
