@@ -164,7 +164,10 @@ func (e *Engine) judge(ctx context.Context, l *law, q rego.PreparedEvalQuery, in
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, e.budget, errBudget)
 	defer cancel()
-	rs, err := q.Eval(ctx, rego.EvalParsedInput(in))
+	// Without a cancel of ours OPA starts a goroutine for each decision, to wait for ctx.
+	late := topdown.NewCancel()
+	defer context.AfterFunc(ctx, late.Cancel)()
+	rs, err := q.Eval(ctx, rego.EvalParsedInput(in), rego.EvalExternalCancel(late))
 	if ctx.Err() != nil {
 		// Late is late, even if an answer came: what took longer than the budget
 		// is not trusted to be complete.

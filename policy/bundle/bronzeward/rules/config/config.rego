@@ -5,8 +5,11 @@ import data.bronzeward.lib.finding
 import data.bronzeward.lib.quorum as needs
 
 # METADATA
+# scope: document
 # title: judging
 # description: Only the final judgement of an apply has a configuration to look at.
+default judging := false
+
 judging if {
 	input.call.class == "apply"
 	change.final
@@ -63,7 +66,7 @@ deny contains found if {
 	found := finding.because(rego.metadata.rule(), sprintf("no rule knows documents of kind %s", [kind]))
 }
 
-known_kinds := {kind | some kind; data.bronzeward.config.kinds[kind]}
+known_kinds := {kind | some kind, meaning in data.bronzeward.config.kinds; meaning != false}
 
 # METADATA
 # title: the field is unknown
@@ -278,7 +281,9 @@ grouped[meaning] contains [document, ""] if {
 	meaning := by_kind(split(document, "/")[0])
 }
 
-known_fields := {field | some field, _ in data.bronzeward.config.fields}
+default known_fields := set()
+
+known_fields := object.keys(data.bronzeward.config.fields) if is_object(data.bronzeward.config.fields)
 
 # The meaning is a variable, because a name that stands in the head is there with no place, too.
 grouped[meaning] contains ["no copy of what was applied is kept", ""] if {

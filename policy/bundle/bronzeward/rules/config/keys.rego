@@ -207,16 +207,23 @@ all_ordinary if regex.match(suspicious, concat("\n", [path | path := input.confi
 # title: suspicious
 # description: |
 #   The expression of paths in which a key may be foreign, whatever field they are of: all
-#   that foreign names, where a key may begin in a path.
+#   that foreign names, where a key may begin in a path. Undefined, and so no path ordinary,
+#   where data has no such lists.
 suspicious := concat("", [
 	`(?im)/.*/|fp:.*/|(^|\.|\[")("\]$|machine\.node[a-z]+("\])?$|$|(`,
 	literal(concat("|", domains)), `)/`, literal(begins), `)`,
 ]) if {
 	labels := data.bronzeward.config.labels
 	annotations := data.bronzeward.config.annotations
+	lists := [labels.domains, annotations.domains, labels.begins, annotations.begins]
+	every list in lists {
+		is_array(list)
+	}
+	names := array.flatten(lists)
+	{type_name(name) | some name in names} == {"string"}
+	regex.match(`^[a-z0-9. -]*$`, concat(" ", names))
 	domains := array.concat(labels.domains, annotations.domains)
-	begins := concat("|", array.concat([""], array.concat(labels.begins, annotations.begins)))
-	regex.match(`^[a-z0-9. |-]*$`, concat("|", array.concat(domains, [begins])))
+	begins := concat("|", array.flatten(["", labels.begins, annotations.begins]))
 }
 
 # METADATA
