@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -16,13 +17,25 @@ import (
 // need too.
 var trying = semaphore.NewWeighted(1)
 
+// trialWithin bounds a trial in a process that judges calls besides: the shipped law takes about three
+// seconds, and a law whose tests never end would keep everybody else's waiting.
+const trialWithin = 2 * time.Minute
+
+// errTrial means that a trial took longer.
+var errTrial = fmt.Errorf("its trial took longer than %s here: let its tests look at less", trialWithin)
+
 // afterTrial is a law with its trial, after those that came before it.
 func afterTrial(ctx context.Context, b *policy.Bundle) (Draft, error) {
 	if err := trying.Acquire(ctx, 1); err != nil {
 		return Draft{}, err
 	}
 	defer trying.Release(1)
-	t, err := policy.Trial(ctx, b)
+	within, cancel := context.WithTimeoutCause(ctx, trialWithin, errTrial)
+	defer cancel()
+	t, err := policy.Trial(within, b)
+	if ctx.Err() == nil && within.Err() != nil {
+		err = context.Cause(within)
+	}
 	if err != nil {
 		return Draft{}, control.Worded(control.ErrInvalid, "the law does not pass its trial, and the live one stays: %s", err.Error())
 	}

@@ -49,6 +49,7 @@ func Check(ctx context.Context, fsys fs.FS) ([]Fault, error) {
 		out = append(out, faultsOf(err)...)
 	}
 	out = append(out, metadataFaults(b)...)
+	out = append(out, roleFaults(b)...)
 	calendars := calendarFaults(b)
 	out = append(out, calendars...)
 	data, err := dataFaults(b)

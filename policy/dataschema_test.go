@@ -59,11 +59,48 @@ func TestShippedDataFitTheirSchemas(t *testing.T) {
 	}
 }
 
+// A house may have roles of its own; one that nothing is given to is misspelt.
+func TestABoundRoleThatIsGivenNothingIsNamed(t *testing.T) {
+	const file, own = "bronzeward/data.yaml", "viewers: [janitor]"
+	check := func(fsys fs.FS) (out []Fault) {
+		faults, err := Check(context.Background(), fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range faults {
+			if strings.Contains(f.Message, "is given nothing") {
+				out = append(out, f)
+			}
+		}
+		return out
+	}
+	got := check(with(t, file, "viewers: [viewer]", own))
+	text, err := fs.ReadFile(with(t, file, "viewers: [viewer]", own), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(text), own)
+	if len(got) != 1 || got[0].File != file || got[0].Line != 1+strings.Count(before, "\n") || !strings.Contains(got[0].Hint, "operator") {
+		t.Errorf("faults %+v", got)
+	}
+	given := string(text)
+	given = strings.Replace(given, "permissions:\n", "permissions:\n  janitor: {classes: [], methods: [/machine.MachineService/Version], see_secrets: false}\n", 1)
+	if got := check(with(t, file, "", "")); len(got) > 0 {
+		t.Errorf("the shipped law: %+v", got)
+	}
+	fsys := with(t, file, "", "").(fstest.MapFS)
+	fsys[file] = &fstest.MapFile{Data: []byte(given)}
+	faults, err := Check(context.Background(), fsys)
+	if err != nil || len(faults) > 0 {
+		t.Errorf("a role of the house's own: %+v, %v", faults, err)
+	}
+}
+
 func TestDataThatDoNotFitAreNamedAtTheirLine(t *testing.T) {
 	for _, c := range []struct{ file, old, new, says string }{
 		{"bronzeward/data.yaml", "quorum:\n", "quorom:\n", "additional properties 'quorom' not allowed"},
 		{"bronzeward/data.yaml", "required: 1\n", "required: one\n", "quorum.required: got string, want integer"},
-		{"bronzeward/data.yaml", "viewers: [viewer]", "viewers: [veiwer]", "role_bindings.viewers.0: value must be one of"},
+		{"bronzeward/data.yaml", "viewers: [viewer]", "viewers: [Viewer]", "role_bindings.viewers.0: 'Viewer' does not match pattern"},
 		{"bronzeward/data.yaml", "BW-CONFIG-036: shadow", "BW-CONFIG-036: shadwo", "ladder.BW-CONFIG-036: value must be one of"},
 		{"bronzeward/data.yaml", `minors: ["1.13"]`, `minors: [1.13]`, "supported.minors.0: got number, want string"},
 		{"bronzeward/config/data.yaml", "new_entries: 500", "new_entries: 0", "limits.new_entries: minimum: got 0, want 1"},

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
+	"net/http"
 
 	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/book"
@@ -61,11 +62,11 @@ func (a asked) bring(ctx context.Context, b *policy.Bundle) (decision string, er
 // live makes a kept law live, or goes back to it.
 func (a asked) live(ctx context.Context, name string, back bool) (revision, decision string, err error) {
 	defer a.Busy("the gateway tries the law, and makes it live")()
-	resp, err := a.ActivatePolicy(ctx, name, nil, api.Nothing{})
+	act := func() (*http.Response, error) { return a.ActivatePolicy(ctx, name, nil, api.Nothing{}) }
 	if back {
-		resp, err = a.RollBackPolicy(ctx, name, nil, api.Nothing{})
+		act = func() (*http.Response, error) { return a.RollBackPolicy(ctx, name, nil, api.Nothing{}) }
 	}
-	done, said, err := ask.Received[api.PolicyAct](resp, err)
+	done, said, err := ask.Received[api.PolicyAct](act())
 	return done.Revision, said.Decision, err
 }
 
