@@ -93,7 +93,7 @@ type Acts struct {
 	// Told is told the receipt of the entry an act left, once it is durable; null when nobody asks.
 	Told func(ctx context.Context, entry audit.Receipt)
 
-	patience patience // zero is defaultPatience; tests have less
+	patience patience // zero is defaultPatience; tests have their own
 }
 
 // Actor is who acts, and from where.
