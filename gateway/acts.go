@@ -240,7 +240,7 @@ func overtaken(revision string) policy.Decision {
 }
 
 func (a *Acts) load(ctx context.Context, revision string) error {
-	bundle, _, err := storedLaw(ctx, a.Store, a.Keys, revision)
+	bundle, err := lawInForce(ctx, a.Store, a.Keys, revision)
 	if err != nil {
 		return err
 	}

@@ -93,15 +93,22 @@ func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revi
 		return nil, policy.Signed{}, err
 	}
 	by := ""
+	var best policy.Signed // a revision may be signed again, with another counter
 	for _, p := range proofs {
 		signed, err := keys.Verify(bundle, policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest})
 		if err == nil {
-			return bundle, signed, nil
+			if signed.Counter > best.Counter {
+				best = signed
+			}
+			continue
 		}
 		var why *policy.SignatureError
 		if errors.As(err, &why); by == "" {
 			by = cmp.Or(p.KeyID, why.KeyID)
 		}
+	}
+	if best.KeyID != "" {
+		return bundle, best, nil
 	}
 	return nil, policy.Signed{}, unproven(revision, by, len(proofs), keys)
 }
@@ -167,7 +174,7 @@ func (l *laws) loadOnce(ctx context.Context, g *Gateway, revision string) (proof
 			return 0, err
 		}
 	}
-	bundle, _, err := storedLaw(ctx, g.store, l.keys, revision)
+	bundle, err := lawInForce(ctx, g.store, l.keys, revision)
 	if err != nil {
 		return proofs, err
 	}
