@@ -12,6 +12,24 @@ import (
 	"strings"
 )
 
+// mostUnpacked bounds an archive's bytes once it is unpacked, with what is no part of the law.
+const mostUnpacked = 8 * MaxBundleBytes
+
+// bounded reads no further than so many bytes, and says so.
+type bounded struct {
+	from io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("the archive has more than %d bytes", mostUnpacked)
+	}
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
 // maxMembers bounds an archive's members that are no part of the law.
 const maxMembers = 10 * MaxBundleFiles
 
@@ -25,7 +43,7 @@ func LoadArchive(r io.Reader) (*Bundle, error) {
 	}
 	defer packed.Close()
 	var g gathering
-	members := tar.NewReader(packed)
+	members := tar.NewReader(&bounded{packed, mostUnpacked})
 	for n := 0; ; n++ {
 		h, err := members.Next()
 		if errors.Is(err, io.EOF) {
@@ -46,6 +64,8 @@ func LoadArchive(r io.Reader) (*Bundle, error) {
 				return nil, beyond(name)
 			}
 			continue
+		case name == SignaturesFile && g.proof.Signatures != nil, name == ManifestFile && g.proof.Manifest != nil:
+			return nil, fmt.Errorf("reading bundle: %s is there twice", name)
 		case h.Typeflag != tar.TypeReg:
 			return nil, fmt.Errorf("reading bundle: %q is not a file", name)
 		}
