@@ -242,7 +242,7 @@ func overtaken(revision string) policy.Decision {
 }
 
 func (a *Acts) load(ctx context.Context, revision string) error {
-	bundle, err := lawInForce(ctx, a.Store, a.Keys, revision)
+	bundle, _, err := lawInForce(ctx, a.Store, a.Keys, revision)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,13 @@ type lawsAhead struct {
 	failed map[string]time.Time
 	// proven are laws this replica has read and verified itself, with what proved them; a law that is
 	// compiled and not here does not become live without being verified. Guarded by mu.
-	proven map[string]policy.Proof
+	proven map[string]provenLaw
+}
+
+// provenLaw is what proved a law; zero where no key is pinned.
+type provenLaw struct {
+	policy.Proof
+	policy.Signed
 }
 
 // PrepareLaws compiles the laws that are about to become live, one at a time, until ctx ends, so that no call
@@ -74,20 +80,21 @@ func (l *laws) prepare(ctx context.Context, g *Gateway, asked []control.AskedLaw
 
 // prepareOnce reads, verifies and compiles one law, and makes nothing live.
 func (l *laws) prepareOnce(ctx context.Context, g *Gateway, revision string) error {
-	bundle, _, err := storedLaw(ctx, g.store, l.keys, revision)
+	bundle, signed, err := storedLaw(ctx, g.store, l.keys, revision)
 	if err != nil {
 		return err
 	}
 	if err := g.judge.Prepare(ctx, bundle); err != nil {
 		return err
 	}
-	l.ahead.prove(g.judge, bundle)
+	l.ahead.prove(g.judge, bundle, signed)
 	return nil
 }
 
 // usePrepared makes a prepared law the engine's, if there is one: an exchange of a pointer. The law is bound to
-// its revision, the digest of its files, and the pinned keys are this process's for its life; what can have changed
-// since it was verified is that the proof is kept no more, and then it is none.
+// its revision, the digest of its files, and the pinned keys are this process's for its life. What can have changed
+// since it was verified is that the proof is kept no more; and what is asked of a live law only, its counter, is asked
+// now. Where either is wanting it is none, and what is kept of the law is read and verified again.
 func (l *laws) usePrepared(ctx context.Context, g *Gateway, revision string) (bool, error) {
 	proof, proven := l.ahead.proof(revision)
 	if !proven {
@@ -96,6 +103,12 @@ func (l *laws) usePrepared(ctx context.Context, g *Gateway, revision string) (bo
 	if len(l.keys) > 0 {
 		kept, err := g.store.KeepsProof(ctx, revision, proof.Signatures, proof.Manifest)
 		if err != nil || !kept {
+			return false, err
+		}
+		err = countsUpward(ctx, g.store, proof.Signed, revision)
+		if older := (*policy.SignatureError)(nil); errors.As(err, &older) {
+			return false, nil // another proof of it may count higher
+		} else if err != nil {
 			return false, err
 		}
 	}
@@ -145,22 +158,22 @@ func (a *lawsAhead) fail(one control.AskedLaw) {
 }
 
 // prove remembers that a compiled law was verified here, and by what; of laws that are compiled no more it forgets it.
-func (a *lawsAhead) prove(judge Judge, b *policy.Bundle) {
+func (a *lawsAhead) prove(judge Judge, b *policy.Bundle, signed policy.Signed) {
 	compiled := judge.Prepared()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.proven == nil {
-		a.proven = map[string]policy.Proof{}
+		a.proven = map[string]provenLaw{}
 	}
 	for revision := range a.proven {
 		if !slices.Contains(compiled, revision) {
 			delete(a.proven, revision)
 		}
 	}
-	a.proven[b.Revision()] = b.Proof()
+	a.proven[b.Revision()] = provenLaw{b.Proof(), signed}
 }
 
-func (a *lawsAhead) proof(revision string) (policy.Proof, bool) {
+func (a *lawsAhead) proof(revision string) (provenLaw, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p, proven := a.proven[revision]

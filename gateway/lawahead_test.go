@@ -138,6 +138,11 @@ func TestALawIsCompiledBeforeItIsLive(t *testing.T) {
 	}
 }
 
+// reachedBefore writes that a law with a higher counter was live.
+const reachedBefore = `insert into control.bundle_activations (counter, revision, entry_id, way, follows, signed_counter, required, issuer, subject)
+	select counter + 1, revision, gen_random_uuid(), 'activate', counter, 9, 0, '', '' from control.live_bundle;
+	update control.live_bundle set counter = counter + 1`
+
 // A law that is prepared is not used once what proves it is gone from the database, nor by a replica that does
 // not pin its key. The control leaves the proof where it is, and the law is used without being compiled again.
 func TestAPreparedLawIsNoLawWithoutItsProof(t *testing.T) {
@@ -156,6 +161,7 @@ func TestAPreparedLawIsNoLawWithoutItsProof(t *testing.T) {
 		{"its proof is another one", policy.Keys{"2026": pinnedKey(key)}, "update control.bundle_signatures set manifest = convert_to('{\"metadata\": {\"bronzeward\": {\"counter\": 9}}}', 'UTF8')", true, "is signed by none of the keys", ""},
 		{"its proof is another good one", policy.Keys{"2026": pinnedKey(key)}, "update control.bundle_signatures set manifest = manifest || ' '", true, "", loadCompiled},
 		{"its bytes are others", policy.Keys{"2026": pinnedKey(key)}, "update control.bundles set content = 'other' where revision = $1", true, "", loadPrepared},
+		{"its counter was reached before", policy.Keys{"2026": pinnedKey(key)}, reachedBefore, true, "carries the counter 7, and a law with the counter 9 was live before it", ""},
 		{"its key is not pinned", policy.Keys{"2025": pinnedKey(other)}, "", false, "the key 2026 is missing", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -180,6 +186,9 @@ func TestAPreparedLawIsNoLawWithoutItsProof(t *testing.T) {
 				ok(t, h.db.Exec(ctx, "alter table control.bundle_signatures disable trigger user"))
 				ok(t, h.db.Exec(ctx, "alter table control.bundles disable trigger user"))
 				if strings.Contains(row.takeAway, "$1") {
+					t.Cleanup(func() { // what was judged by it is judged again in the end
+						ok(t, h.db.Exec(ctx, "update control.bundles set content = $2 where revision = $1", law.Revision(), law.Bytes()))
+					})
 					ok(t, h.db.Exec(ctx, row.takeAway, law.Revision()))
 				} else {
 					ok(t, h.db.Exec(ctx, row.takeAway))

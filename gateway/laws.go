@@ -190,14 +190,14 @@ func (l *laws) loadOnce(ctx context.Context, g *Gateway, revision string) (proof
 			return 0, err
 		}
 	}
-	bundle, err := lawInForce(ctx, g.store, l.keys, revision)
+	bundle, signed, err := lawInForce(ctx, g.store, l.keys, revision)
 	if err != nil {
 		return proofs, err
 	}
 	if err := g.judge.Use(ctx, bundle); err != nil {
 		return proofs, err
 	}
-	l.ahead.prove(g.judge, bundle)
+	l.ahead.prove(g.judge, bundle, signed)
 	return proofs, nil
 }
 
