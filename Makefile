@@ -70,7 +70,7 @@ SEEDS ?= 1000
 
 .PHONY: e2e
 e2e: setup ## run only the end-to-end tests, afresh
-	go test -count=1 -timeout $(TEST_TIMEOUT) ./fixtures/e2e ./fixtures/cases ./fixtures/keys ./fixtures/runbook ./fixtures/auditing ./fixtures/matrix
+	go test -count=1 -timeout $(TEST_TIMEOUT) ./fixtures/e2e ./fixtures/cases ./fixtures/keys ./fixtures/runbook ./fixtures/auditing ./fixtures/tenminutes ./fixtures/matrix
 
 .PHONY: bench
 bench: setup build ## run the benchmarks and the load program

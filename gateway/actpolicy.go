@@ -35,6 +35,8 @@ type coming struct {
 	bad    *policy.SignatureError // why the pinned keys do not prove it
 	// above is the live law's own counter: it may have become live before any key was pinned.
 	above int64
+	// untold is set where no key is pinned and the law has a signature: by whom, and whether it is newer, cannot be told here.
+	untold bool
 	// agreed are who agreed, as the judge counted them last.
 	agreed []string
 	// ahead says how many replicas had it compiled before; empty where there was none.
@@ -122,6 +124,13 @@ func (a *Acts) Activate(ctx context.Context, by Actor, d Draft, once *control.On
 	if receipt, err := a.save(ctx, c, nil); err != nil {
 		return receipt, err
 	}
+	if len(a.Keys) == 0 {
+		n, err := a.Store.CountBundleProofs(ctx, d.Bundle.Revision())
+		if err != nil {
+			return audit.Receipt{}, err
+		}
+		c.untold = n > 0
+	}
 	// A crash here leaves a saved bundle that is not live; activating it again is harmless.
 	return a.makeLive(ctx, c, ActPolicyActivate, once)
 }
@@ -193,6 +202,9 @@ func (c *coming) judge(st control.Stamp, d policy.Decision) policy.Decision {
 	case c.way == control.WayActivate && c.bad == nil && c.signed.KeyID != "" && c.signed.Counter <= highest:
 		d = refusedToo(d, "BW-BUNDLE-002", fmt.Sprintf("the law %.12s carries the counter %d, and a law with the counter %d was live already", revision, c.signed.Counter, highest),
 			fmt.Sprintf("set metadata.bronzeward.counter in .manifest to %d or more and sign it again; to go back on purpose: bronzeward policy rollback %.12s", highest+1, revision))
+	case c.way == control.WayActivate && c.untold && highest > 0:
+		d = refusedToo(d, "BW-BUNDLE-002", fmt.Sprintf("the law %.12s is signed, a law with the counter %d was live already, and no key is pinned here by which to tell whether this one is newer", revision, highest),
+			fmt.Sprintf("activate it where policy.keys are pinned; to go back on purpose: bronzeward policy rollback %.12s", revision))
 	}
 	if st.LiveRevision == "" {
 		d.Approvals.Required = 0 // there is no law yet that asks, and nobody who could agree by it

@@ -96,7 +96,8 @@ func (c *call) refusedEarly(t *target) (bool, error) {
 		phase = "final" // it needs no evidence
 	}
 	snap := c.g.laws.current(c.ctx, c.g)
-	early := c.g.laws.judge(c.ctx, c.g, snap, c.facts(t, snap, phase))
+	f := c.facts(t, snap, phase)
+	early := everyCall(f, c.g.laws.judge(c.ctx, c.g, snap, f))
 	if early.Allow {
 		if snap.Standing.Stops() {
 			return true, c.denyAbout(t, inRecovery(snap.Standing, policy.Decision{Revision: early.Revision, OPA: early.OPA}))

@@ -94,15 +94,24 @@ func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revi
 		return nil, policy.Signed{}, err
 	}
 	by := ""
+	var best policy.Signed // a revision may be signed again, with another counter
+	var proven *policy.Bundle
 	for _, p := range proofs {
-		signed, err := keys.Verify(bundle, policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest})
+		proof := policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest}
+		signed, err := keys.Verify(bundle, proof)
 		if err == nil {
-			return bundle.WithProof(policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest}), signed, nil
+			if signed.Counter > best.Counter {
+				best, proven = signed, bundle.WithProof(proof)
+			}
+			continue
 		}
 		var why *policy.SignatureError
 		if errors.As(err, &why); by == "" {
 			by = cmp.Or(p.KeyID, why.KeyID)
 		}
+	}
+	if proven != nil {
+		return proven, best, nil
 	}
 	return nil, policy.Signed{}, unproven(revision, by, len(proofs), keys)
 }
@@ -181,7 +190,7 @@ func (l *laws) loadOnce(ctx context.Context, g *Gateway, revision string) (proof
 			return 0, err
 		}
 	}
-	bundle, _, err := storedLaw(ctx, g.store, l.keys, revision)
+	bundle, err := lawInForce(ctx, g.store, l.keys, revision)
 	if err != nil {
 		return proofs, err
 	}

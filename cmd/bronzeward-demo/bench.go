@@ -19,7 +19,7 @@ import (
 // them. Nothing in it is judged by the clock: it fails only when a call does.
 
 // benchParts are the parts of a run, in their order.
-var benchParts = []string{"reads", "stream", "apply", "large", "law", "book", "approvals", "revocation", "revoked", "captures", "waiting"}
+var benchParts = []string{"reads", "stream", "apply", "large", "law", "book", "approvals", "revocation", "revoked", "captures", "waiting", "replay"}
 
 // benchOptions are the flags of the load program.
 type benchOptions struct {
@@ -92,7 +92,7 @@ func (h *benchHouse) run(ctx context.Context, o benchOptions) (string, error) {
 	parts := map[string]func(context.Context, benchOptions) (string, error){
 		"reads": h.reads, "stream": h.streams, "apply": h.applies, "large": h.large, "law": h.law, "book": h.bookSize,
 		"approvals": h.approvals, "revocation": h.revocation, "revoked": h.revoked, "captures": h.captures, "waiting": h.waiting,
-		swapPart: h.swap,
+		"replay": h.replays, swapPart: h.swap,
 	}
 	text := machine
 	for _, name := range append(slices.Clone(benchParts), swapPart) {

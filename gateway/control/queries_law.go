@@ -16,6 +16,8 @@ var (
 	sqlBundleAgreed string
 	//go:embed queries/bundle_highest.sql
 	sqlBundleHighest string
+	//go:embed queries/bundle_came.sql
+	sqlBundleCame string
 	//go:embed queries/bundles_activated.sql
 	sqlBundlesActivated string
 	//go:embed queries/bundles_named.sql

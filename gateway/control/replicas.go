@@ -77,6 +77,13 @@ type Replica struct {
 // Heard is true when the replica told lately enough to be believed to be there.
 func (r Replica) Heard() bool { return r.Silent <= ReplicaSilence }
 
+// What is known of a replica and the live law.
+const (
+	ReplicaCurrent = "current"
+	ReplicaLagging = "lagging"
+	ReplicaSilent  = "silent"
+)
+
 // Agreement of the replicas on the live law.
 const (
 	AgreeYes     = "yes"
@@ -108,6 +115,17 @@ func (r Replicas) Agree() string {
 		return AgreeUnknown
 	}
 	return AgreeYes
+}
+
+// StateOf is ReplicaSilent when nobody knows, ReplicaLagging when it has not loaded the live law, else ReplicaCurrent.
+func (r Replicas) StateOf(one Replica) string {
+	switch {
+	case !one.Heard():
+		return ReplicaSilent
+	case one.Loaded != r.Live:
+		return ReplicaLagging
+	}
+	return ReplicaCurrent
 }
 
 // Lagging are those that are heard and have not loaded the live law; none while no law is live.
