@@ -29,16 +29,16 @@ type named struct {
 func namedAt(f book.ReachFlags, g *cli.Globals, from book.Settings) (laws named, closing func()) {
 	var past book.Past
 	return named{func(ctx context.Context) (book.Past, error) {
-			var err error
-			if past == nil {
-				past, err = f.OpenPast(ctx, g, from)
-			}
-			return past, err
-		}}, func() {
-			if past != nil {
-				past.Close()
-			}
+		var err error
+		if past == nil {
+			past, err = f.OpenPast(ctx, g, from)
 		}
+		return past, err
+	}}, func() {
+		if past != nil {
+			past.Close()
+		}
+	}
 }
 
 // find gives the law of a name.
