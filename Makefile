@@ -76,6 +76,7 @@ e2e: setup ## run only the end-to-end tests, afresh
 bench: setup build ## run the benchmarks and the load program
 	go test -run '^$$' -bench . -benchmem -timeout 60m ./...
 	bin/bronzeward-demo bench -write docs/benchmarks.md
+	bin/bronzeward-demo bench -only swap -write docs/benchmarks-law.md
 
 .PHONY: bench/law
 bench/law: ## hold the engine beside opa-envoy-plugin's evaluation, with up to 1000 rules more

@@ -2,16 +2,17 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"bronzeward/gateway/control"
 	"bronzeward/policy"
 )
 
-// ErrLockOut means that a law would shut out whoever brings it, and was not made live.
-var ErrLockOut = errors.New("this law locks out whoever brings it")
+// ErrLockOut means that a law would shut out whoever brings it, and was not made live. It is a
+// control.ErrConflict.
+var ErrLockOut = control.Worded(control.ErrConflict, "this law locks out whoever brings it")
 
 // mayActivateAgain refuses a law under which whoever brings it could not bring another, alone or with
 // as many others as it asks for: it would lock everybody out of the law.
@@ -21,12 +22,17 @@ func (a *Acts) mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle)
 		return err
 	}
 	now := a.Store.Snapshot().Now()
-	d := draft.DecideAct(ctx, &policy.Act{
-		Version: policy.FactsVersion, Act: ActPolicyActivate, Caller: actorFacts(by), Subject: b.Revision(), Now: now,
-	})
+	could := func(act string, who policy.Caller) policy.Decision {
+		d := draft.DecideAct(ctx, &policy.Act{Version: policy.FactsVersion, Act: act, Caller: who, Subject: b.Revision(), Now: now})
+		return agreedToLawsOnly(act, d)
+	}
+	// Whoever activates a law saves it as well.
+	if d := could(ActPolicySave, actorFacts(by)); !d.Allow {
+		return lockedOut(by, "save", d)
+	}
+	d := could(ActPolicyActivate, actorFacts(by))
 	if !d.Allow {
-		return fmt.Errorf("%w: %s, in %s, could not activate another one (%s); give one of these groups the role policy-admin in role_bindings. The live law stays",
-			ErrLockOut, by.Caller.Subject, strings.Join(by.Caller.Groups, ", "), strings.Join(d.Codes(), ", "))
+		return lockedOut(by, "activate", d)
 	}
 	if d.Approvals.Required == 0 {
 		return nil
@@ -40,10 +46,8 @@ func (a *Acts) mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle)
 		if p.Person == personOf(by.Caller) {
 			continue
 		}
-		may := draft.DecideAct(ctx, &policy.Act{
-			Version: policy.FactsVersion, Act: ActPolicyApprove, Subject: b.Revision(), Now: now, Caller: policy.Caller{
-				Issuer: p.Issuer, Subject: p.Subject, Kind: p.Kind, Groups: p.Groups, Proof: "token", ProofEnds: now.Add(time.Hour),
-			},
+		may := could(ActPolicyApprove, policy.Caller{
+			Issuer: p.Issuer, Subject: p.Subject, Kind: p.Kind, Groups: p.Groups, Proof: "token", ProofEnds: now.Add(time.Hour),
 		})
 		if may.Allow {
 			able[p.Person] = true
@@ -55,4 +59,9 @@ func (a *Acts) mayActivateAgain(ctx context.Context, by Actor, b *policy.Bundle)
 	return fmt.Errorf("%w: it asks for the agreement of %d besides whoever activates (policy_approvals), and only %d other people are known here who could give it; "+
 		"have them agree to this one (bronzeward policy save DIR, then bronzeward policy approve %.12s), or lower policy_approvals. The live law stays",
 		ErrLockOut, d.Approvals.Required, len(able), b.Revision())
+}
+
+func lockedOut(by Actor, what string, d policy.Decision) error {
+	return fmt.Errorf("%w: %s, in %s, could not %s another one (%s); give one of these groups the role policy-admin in role_bindings, and it the act policy.%s. The live law stays",
+		ErrLockOut, by.Caller.Subject, strings.Join(by.Caller.Groups, ", "), what, strings.Join(d.Codes(), ", "), what)
 }

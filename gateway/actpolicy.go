@@ -35,8 +35,12 @@ type coming struct {
 	bad    *policy.SignatureError // why the pinned keys do not prove it
 	// above is the live law's own counter: it may have become live before any key was pinned.
 	above int64
+	// untold is set where no key is pinned and the law has a signature: by whom, and whether it is newer, cannot be told here.
+	untold bool
 	// agreed are who agreed, as the judge counted them last.
 	agreed []string
+	// ahead says how many replicas had it compiled before; empty where there was none.
+	ahead string
 }
 
 func (a *Acts) coming(by Actor, d Draft, way string) (*coming, error) {
@@ -63,7 +67,12 @@ func (a *Acts) SavePolicy(ctx context.Context, by Actor, d Draft, once *control.
 	if err := a.firstLaw(ctx, c); err != nil {
 		return audit.Receipt{}, err
 	}
-	return a.save(ctx, c, once)
+	receipt, err := a.save(ctx, c, once)
+	if err == nil {
+		// A hint: whoever makes it live asks again, and a replica without it loads it then.
+		_ = a.Store.AskPrepared(ctx, c.Bundle.Revision())
+	}
+	return receipt, err
 }
 
 func (a *Acts) save(ctx context.Context, c *coming, once *control.Once) (audit.Receipt, error) {
@@ -115,6 +124,13 @@ func (a *Acts) Activate(ctx context.Context, by Actor, d Draft, once *control.On
 	if receipt, err := a.save(ctx, c, nil); err != nil {
 		return receipt, err
 	}
+	if len(a.Keys) == 0 {
+		n, err := a.Store.CountBundleProofs(ctx, d.Bundle.Revision())
+		if err != nil {
+			return audit.Receipt{}, err
+		}
+		c.untold = n > 0
+	}
 	// A crash here leaves a saved bundle that is not live; activating it again is harmless.
 	return a.makeLive(ctx, c, ActPolicyActivate, once)
 }
@@ -134,6 +150,14 @@ func (a *Acts) makeLive(ctx context.Context, c *coming, name string, once *contr
 		return audit.Receipt{}, err
 	}
 	revision := c.Bundle.Revision()
+	if err := a.May(ctx, c.by, name, revision); err != nil { // before anything is done for it
+		return audit.Receipt{}, err
+	}
+	var err error
+	if c.ahead, err = a.awaitPrepared(ctx, revision); err != nil {
+		return audit.Receipt{}, err
+	}
+	// A crash here leaves a saved law that is compiled and not live.
 	act, said, err := a.actBesides(ctx, c.by, name, revision, revision, besides{judge: c.judge, entry: c.note})
 	if err != nil {
 		return audit.Receipt{}, err
@@ -178,6 +202,9 @@ func (c *coming) judge(st control.Stamp, d policy.Decision) policy.Decision {
 	case c.way == control.WayActivate && c.bad == nil && c.signed.KeyID != "" && c.signed.Counter <= highest:
 		d = refusedToo(d, "BW-BUNDLE-002", fmt.Sprintf("the law %.12s carries the counter %d, and a law with the counter %d was live already", revision, c.signed.Counter, highest),
 			fmt.Sprintf("set metadata.bronzeward.counter in .manifest to %d or more and sign it again; to go back on purpose: bronzeward policy rollback %.12s", highest+1, revision))
+	case c.way == control.WayActivate && c.untold && highest > 0:
+		d = refusedToo(d, "BW-BUNDLE-002", fmt.Sprintf("the law %.12s is signed, a law with the counter %d was live already, and no key is pinned here by which to tell whether this one is newer", revision, highest),
+			fmt.Sprintf("activate it where policy.keys are pinned; to go back on purpose: bronzeward policy rollback %.12s", revision))
 	}
 	if st.LiveRevision == "" {
 		d.Approvals.Required = 0 // there is no law yet that asks, and nobody who could agree by it
@@ -226,6 +253,9 @@ func (c *coming) note(e *audit.Entry) {
 	}
 	if len(c.agreed) > 0 {
 		said = append(said, "agreed: "+strings.Join(c.agreed, ", "))
+	}
+	if c.ahead != "" {
+		said = append(said, c.ahead)
 	}
 	e.Detail = strings.Join(said, "; ")
 }

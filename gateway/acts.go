@@ -92,6 +92,8 @@ type Acts struct {
 	Instance string
 	// Told is told the receipt of the entry an act left, once it is durable; null when nobody asks.
 	Told func(ctx context.Context, entry audit.Receipt)
+
+	patience patience // zero is defaultPatience; tests have less
 }
 
 // Actor is who acts, and from where.
@@ -215,17 +217,22 @@ func (a *Acts) decide(ctx context.Context, st control.Stamp, f *policy.Act, firs
 	if d.Revision != revision {
 		return overtaken(revision)
 	}
-	if d.Allow && d.Approvals.Required > 0 && f.Act != ActPolicyActivate && f.Act != ActPolicyRollback {
-		// Agreement is given to a law; a house's own law may not ask for it elsewhere.
-		d.Allow = false
-		d.Reasons = append(d.Reasons, policy.Deny("BW-APPROVAL-004",
-			fmt.Sprintf("%s needs the agreement of %d more people, and agreement is given to a law only", f.Act, d.Approvals.Required),
-			"a policy-admin takes the number out of the law's answer about this act").Reasons...)
-	}
+	d = agreedToLawsOnly(f.Act, d)
 	if st.CallerRevoked && d.Allow {
 		return policy.Deny("BW-INVARIANT-001", "this identity is revoked", "")
 	}
 	return actInDoubt(st.Standing, f.Act, d)
+}
+
+// agreedToLawsOnly refuses an act other than making a law live for which a house's own law asks for agreement: it is given to a
+// law only.
+func agreedToLawsOnly(act string, d policy.Decision) policy.Decision {
+	if !d.Allow || d.Approvals.Required == 0 || act == ActPolicyActivate || act == ActPolicyRollback {
+		return d
+	}
+	return refusedToo(d, "BW-APPROVAL-004",
+		fmt.Sprintf("%s needs the agreement of %d more people, and agreement is given to a law only", act, d.Approvals.Required),
+		"a policy-admin takes the number out of the law's answer about this act")
 }
 
 // overtaken refuses an act whose law stopped being the live one while it was prepared.
@@ -235,7 +242,7 @@ func overtaken(revision string) policy.Decision {
 }
 
 func (a *Acts) load(ctx context.Context, revision string) error {
-	bundle, _, err := storedLaw(ctx, a.Store, a.Keys, revision)
+	bundle, err := lawInForce(ctx, a.Store, a.Keys, revision)
 	if err != nil {
 		return err
 	}

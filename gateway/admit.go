@@ -96,7 +96,8 @@ func (c *call) refusedEarly(t *target) (bool, error) {
 		phase = "final" // it needs no evidence
 	}
 	snap := c.g.laws.current(c.ctx, c.g)
-	early := c.g.laws.judge(c.ctx, c.g, snap, c.facts(t, snap, phase))
+	f := c.facts(t, snap, phase)
+	early := everyCall(f, c.g.laws.judge(c.ctx, c.g, snap, f))
 	if early.Allow {
 		if snap.Standing.Stops() {
 			return true, c.denyAbout(t, inRecovery(snap.Standing, policy.Decision{Revision: early.Revision, OPA: early.OPA}))
@@ -221,7 +222,7 @@ func (c *call) admit(t *target, l *look, ready prepared) (control.Admission, jud
 func (c *call) judgement(l *look, ready prepared, w weighed, d policy.Decision, e audit.Entry) control.Judgement {
 	j := control.Judgement{Entry: e, Quorum: w.decision.Approvals, Supersede: w.overtaken, OnDisk: w.onDisk, Overtaken: w.overtakenBy}
 	// Only when nothing but approvals stands in the way is there a change to speak of.
-	proposable := (w.decision.Allow || onlyApprovals(w.decision)) && (d.Allow || onlyApprovals(d))
+	proposable := (w.decision.Allow || OnlyApprovals(w.decision)) && (d.Allow || OnlyApprovals(d))
 	switch {
 	case c.asked.Apply.DryRun:
 	case d.Allow && !c.captures() && c.adopts():

@@ -54,6 +54,22 @@ func identityMatches(e upstream.Evidence, m *control.Machine) bool {
 // message. A larger one would land, and its attempt hold the machine for good.
 const maxReadable = (MaxMessage - 1<<20) / 2
 
+// everyCall is what no policy can waive for any call, a read too: a revoked person is refused for good (I4), and what hands out a
+// credential, or a secret of the machine's, goes to nobody, for it would be a way round this gateway.
+func everyCall(f *policy.Facts, d policy.Decision) policy.Decision {
+	if !d.Allow {
+		return d
+	}
+	if f.Caller.Revoked {
+		d = refusedToo(d, "BW-INVARIANT-001", "this identity is revoked", "")
+	}
+	switch f.Call.Class {
+	case policy.ClassMint, policy.ClassSecretRead, policy.ClassUpload:
+		d = refusedToo(d, "BW-INVARIANT-021", fmt.Sprintf("calls of class %s are forwarded for nobody", f.Call.Class), "")
+	}
+	return d
+}
+
 // invariants is I18 and what else no policy can waive for an apply: whatever the law
 // allowed is denied when one of these does not hold. The law normally said so already,
 // in better words. counting is Go's own count of the approvals that stand behind it.

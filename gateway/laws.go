@@ -24,6 +24,7 @@ type laws struct {
 	mu      sync.Mutex // held while a revision is loaded, so that it is loaded once
 	logged  string     // the revision that could not be loaded, logged once; guarded by mu
 	failure atomic.Pointer[lawFailure]
+	ahead   lawsAhead
 	// changed has something in it after a law was loaded or could not be; several may be one.
 	changed chan struct{}
 }
@@ -71,8 +72,8 @@ func missingLaw(revision string, why *policy.SignatureError) policy.Decision {
 }
 
 // storedLaw is the bundle that the database has under this revision, verified with the pinned keys: what
-// somebody wrote into the database does not become law by that. *policy.SignatureError when no pinned
-// key verifies it.
+// somebody wrote into the database does not become law by that. With keys, the bundle comes with the proof
+// that one of them verified. *policy.SignatureError when no pinned key verifies it.
 func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revision string) (*policy.Bundle, policy.Signed, error) {
 	archive, err := store.Bundle(ctx, revision)
 	if err != nil {
@@ -93,15 +94,24 @@ func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revi
 		return nil, policy.Signed{}, err
 	}
 	by := ""
+	var best policy.Signed // a revision may be signed again, with another counter
+	var proven *policy.Bundle
 	for _, p := range proofs {
-		signed, err := keys.Verify(bundle, policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest})
+		proof := policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest}
+		signed, err := keys.Verify(bundle, proof)
 		if err == nil {
-			return bundle, signed, nil
+			if signed.Counter > best.Counter {
+				best, proven = signed, bundle.WithProof(proof)
+			}
+			continue
 		}
 		var why *policy.SignatureError
 		if errors.As(err, &why); by == "" {
 			by = cmp.Or(p.KeyID, why.KeyID)
 		}
+	}
+	if proven != nil {
+		return proven, best, nil
 	}
 	return nil, policy.Signed{}, unproven(revision, by, len(proofs), keys)
 }
@@ -126,7 +136,14 @@ func unproven(revision, by string, proofs int, keys policy.Keys) *policy.Signatu
 	}
 }
 
-// load brings the live revision into the engine. The last good one stays when it fails,
+// How a law came into the engine, as bronzeward_policy_loads_total tells it.
+const (
+	loadPrepared = "prepared"
+	loadCompiled = "compiled"
+)
+
+// load brings the live revision into the engine: at once when it is prepared, else it is read, verified and
+// compiled while whoever comes waits. The last good one stays when it fails,
 // and decides nothing: judge compares revisions. What failed is not tried again for a moment.
 func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
 	if err := l.remembered(revision); err != nil {
@@ -144,12 +161,18 @@ func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
 	if err := l.remembered(revision); err != nil {
 		return err
 	}
-	proofs, err := l.loadOnce(ctx, g, revision)
+	proofs, how := 0, loadPrepared
+	used, err := l.usePrepared(ctx, g, revision)
+	if err == nil && !used {
+		how = loadCompiled
+		proofs, err = l.loadOnce(ctx, g, revision)
+	}
 	if err == nil {
 		l.failure.Store(nil)
 		l.logged = ""
 		l.tell()
-		g.log.InfoContext(ctx, "policy loaded", slog.String("revision", revision))
+		g.metrics.loads.WithLabelValues(how).Inc()
+		g.log.InfoContext(ctx, "policy loaded", slog.String("revision", revision), slog.String("how", how))
 		return nil
 	}
 	if l.logged != revision {
@@ -167,11 +190,15 @@ func (l *laws) loadOnce(ctx context.Context, g *Gateway, revision string) (proof
 			return 0, err
 		}
 	}
-	bundle, _, err := storedLaw(ctx, g.store, l.keys, revision)
+	bundle, err := lawInForce(ctx, g.store, l.keys, revision)
 	if err != nil {
 		return proofs, err
 	}
-	return proofs, g.judge.Use(ctx, bundle)
+	if err := g.judge.Use(ctx, bundle); err != nil {
+		return proofs, err
+	}
+	l.ahead.prove(g.judge, bundle)
+	return proofs, nil
 }
 
 // followEvery is how often the watch over open calls looks without being told that

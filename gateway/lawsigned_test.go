@@ -152,6 +152,41 @@ func TestOnlySignedAndNewerLawsBecomeLive(t *testing.T) {
 	live(first)
 }
 
+// One process without keys is no way round the counter: it activates no signed law once laws counted, and what it makes live
+// unsigned does not come back by an old signature that is saved later. The control is a rollback.
+func TestAProcessWithoutKeysIsNoWayRoundTheCounter(t *testing.T) {
+	t.Parallel()
+	key := must(lawsign.New())(t)
+	h := newHouse(t, func(s *setup) {
+		s.ownEngine = true
+		s.gateway = func(c *Config) { c.LawKeys = policy.Keys{"2026": pinnedKey(key)} }
+	})
+	ctx, sven := context.Background(), h.actor(t, "sven")
+	pinned, bare := h.acts(), h.acts()
+	pinned.Keys, pinned.Gate = policy.Keys{"2026": pinnedKey(key)}, nil
+	bare.Keys, bare.Gate = nil, nil
+	bare.Judge = policy.New(policy.EngineConfig{})
+	pinned.Judge = bare.Judge // as it would be with the shipped law loaded before
+	old, lost, now := signedLaw(t, key, 5, "BW-TEST-001"), signedLaw(t, key, 6, "BW-TEST-002"), signedLaw(t, key, 7, "BW-TEST-003")
+	for _, b := range []*policy.Bundle{old, now} {
+		must(bare.current(ctx))(t)
+		must(pinned.Activate(ctx, sven, tried(b), nil))(t)
+	}
+	succeeded(t, h.as(t, "olga").version(t, "w1"))
+	for _, b := range []*policy.Bundle{old, old.WithProof(policy.Proof{})} {
+		_, err := bare.Activate(ctx, sven, tried(b), nil)
+		wantDenied(t, err, "BW-BUNDLE-002")
+	}
+	must(bare.Activate(ctx, sven, tried(lost.WithProof(policy.Proof{})), nil))(t)
+	must(bare.SavePolicy(ctx, sven, tried(lost), nil))(t)
+	a := h.as(t, "olga").version(t, "w1")
+	if a.code() != codes.PermissionDenied || !strings.Contains(a.text(), "carries the counter 6, and a law with the counter 7 was live before it") {
+		t.Errorf("an older law judges: %v", a.err)
+	}
+	must(bare.Rollback(ctx, sven, tried(old), nil))(t)
+	succeeded(t, h.as(t, "olga").version(t, "w1"))
+}
+
 // A law that asks for the agreement of others becomes live with it and not without, and none is taken that
 // nobody could agree to a change of.
 func TestALawBecomesLiveWithTheAgreementOfOthers(t *testing.T) {

@@ -117,7 +117,7 @@ func (c *call) admitMutation(t *target) (_ control.Admission, d policy.Decision,
 		if d, moved = c.g.judgeLocked(c.ctx, locked, f); moved || !reflect.DeepEqual(upstreamTarget(&locked.Machine), upstreamTarget(t.machine)) {
 			return control.Judgement{Retry: true} // the law, or where the machine is reached, is another than was looked at
 		}
-		d = inRecovery(locked.Standing, d)
+		d = inRecovery(locked.Standing, everyCall(f, d))
 		if d.Allow && len(f.Holds) > 0 {
 			d.Allow = false
 			d.Reasons = append(d.Reasons, policy.Deny("BW-INVARIANT-011", "the machine's scope is held", "bronzeward attempts list").Reasons...)

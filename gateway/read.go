@@ -77,6 +77,7 @@ func (c *call) decide(ctx context.Context, t *target, phase string) (verdict, er
 		f := c.facts(t, snap, phase)
 		began := time.Now()
 		d, raw := c.g.memo.judge(ctx, c.g, snap, f)
+		d = everyCall(f, d)
 		if t.machine.Retired != nil {
 			d.Allow, d.Reasons = false, append(retired(t.machine).Reasons, d.Reasons...)
 		}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -10,6 +11,24 @@ import (
 	"slices"
 	"strings"
 )
+
+// mostUnpacked bounds an archive's bytes once it is unpacked, with what is no part of the law.
+const mostUnpacked = 8 * MaxBundleBytes
+
+// bounded reads no further than so many bytes, and says so.
+type bounded struct {
+	from io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("the archive has more than %d bytes", mostUnpacked)
+	}
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
 
 // maxMembers bounds an archive's members that are no part of the law.
 const maxMembers = 10 * MaxBundleFiles
@@ -24,7 +43,7 @@ func LoadArchive(r io.Reader) (*Bundle, error) {
 	}
 	defer packed.Close()
 	var g gathering
-	members := tar.NewReader(packed)
+	members := tar.NewReader(&bounded{packed, mostUnpacked})
 	for n := 0; ; n++ {
 		h, err := members.Next()
 		if errors.Is(err, io.EOF) {
@@ -45,6 +64,8 @@ func LoadArchive(r io.Reader) (*Bundle, error) {
 				return nil, beyond(name)
 			}
 			continue
+		case name == SignaturesFile && g.proof.Signatures != nil, name == ManifestFile && g.proof.Manifest != nil:
+			return nil, fmt.Errorf("reading bundle: %s is there twice", name)
 		case h.Typeflag != tar.TypeReg:
 			return nil, fmt.Errorf("reading bundle: %q is not a file", name)
 		}
@@ -69,6 +90,23 @@ func (b *Bundle) Archive() ([]byte, error) {
 		files = append(files, File{Path: ManifestFile, Body: b.proof.Manifest})
 	}
 	return pack(files)
+}
+
+// Packed is the bundle with what proves it as OPA packs one, which LoadArchive takes.
+func (b *Bundle) Packed() ([]byte, error) {
+	archive, err := b.Archive()
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	if _, err := zipped.Write(archive); err != nil {
+		return nil, fmt.Errorf("packing bundle: %w", err)
+	}
+	if err := zipped.Close(); err != nil { // before the bytes are taken
+		return nil, fmt.Errorf("packing bundle: %w", err)
+	}
+	return out.Bytes(), nil
 }
 
 // gathering is a bundle that is being read.

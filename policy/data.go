@@ -43,6 +43,9 @@ func decodeData(name string, body []byte) (map[string]any, error) {
 }
 
 func decodeYAML(body []byte) (any, error) {
+	if err := checkAliases(body); err != nil {
+		return nil, err
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(body))
 	var v any
 	if err := dec.Decode(&v); err != nil {
@@ -159,6 +162,11 @@ func jsonValue(dec *json.Decoder, depth int) (any, error) {
 		}
 		_, err := dec.Token()
 		return s, err
+	}
+	if n, ok := tok.(json.Number); ok {
+		if _, err := n.Float64(); err != nil {
+			return nil, fmt.Errorf("the number %.40s is too large", n)
+		}
 	}
 	return tok, nil
 }

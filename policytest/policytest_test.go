@@ -158,7 +158,7 @@ func methods(t *testing.T) []methodRow {
 
 func TestEveryMethodOfTheTalosAPIForEveryRole(t *testing.T) {
 	ctx := context.Background()
-	e, err := engine(ctx, law(t), map[string]any{"quorum": map[string]any{"required": 0}})
+	e, err := File{Data: map[string]any{"quorum": map[string]any{"required": 0}}}.engine(ctx, law(t))
 	if err != nil {
 		t.Fatal(err)
 	}

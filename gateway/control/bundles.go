@@ -70,6 +70,15 @@ func (s *Store) CountBundleProofs(ctx context.Context, revision string) (n int, 
 	return n, nil
 }
 
+// BundleCame says in which way the live bundle became so, and the highest counter of a signed bundle that
+// was live before it; zero when none was. ErrNotFound when the revision is not the live one.
+func (s *Store) BundleCame(ctx context.Context, revision string) (way string, highest int64, err error) {
+	if err := s.pool.QueryRow(ctx, sqlBundleCame, revision).Scan(&way, &highest); err != nil {
+		return "", 0, sqlError("reading how bundle "+clip(revision)+" became live", err)
+	}
+	return way, highest, nil
+}
+
 // LiveBundle reads the live bundle; ErrNotFound when none is live.
 func (s *Store) LiveBundle(ctx context.Context) (revision string, content []byte, err error) {
 	if err := s.pool.QueryRow(ctx, sqlLiveBundle).Scan(&revision, &content); err != nil {

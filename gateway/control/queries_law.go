@@ -16,6 +16,8 @@ var (
 	sqlBundleAgreed string
 	//go:embed queries/bundle_highest.sql
 	sqlBundleHighest string
+	//go:embed queries/bundle_came.sql
+	sqlBundleCame string
 	//go:embed queries/bundles_activated.sql
 	sqlBundlesActivated string
 	//go:embed queries/bundles_named.sql
@@ -28,4 +30,10 @@ var (
 	sqlReplicaReport string
 	//go:embed queries/replicas.sql
 	sqlReplicas string
+	//go:embed queries/bundle_prepare.sql
+	sqlBundlePrepare string
+	//go:embed queries/bundles_asked.sql
+	sqlBundlesAsked string
+	//go:embed queries/bundle_proof_kept.sql
+	sqlBundleProofKept string
 )
