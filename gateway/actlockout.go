@@ -2,16 +2,16 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"bronzeward/gateway/control"
 	"bronzeward/policy"
 )
 
 // ErrLockOut means that a law would shut out whoever brings it, and was not made live.
-var ErrLockOut = errors.New("this law locks out whoever brings it")
+var ErrLockOut = control.Worded(control.ErrConflict, "this law locks out whoever brings it")
 
 // mayActivateAgain refuses a law under which whoever brings it could not bring another, alone or with
 // as many others as it asks for: it would lock everybody out of the law.
