@@ -85,6 +85,9 @@ func (a *Acts) ActivateWatched(ctx context.Context, d Draft) error {
 	if _, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), c.proof(), act(c.judgeProof)); err != nil {
 		return a.denied(ctx, err, answers)
 	}
+	if _, err := a.awaitPrepared(ctx, b.Revision()); err != nil {
+		return err
+	}
 	receipt, err := a.Store.ActivateBundle(ctx, control.NewLive{Revision: b.Revision(), Way: control.WayActivate, Signed: c.signed.Counter}, act(c.judge))
 	if err != nil {
 		return a.denied(ctx, err, answers)

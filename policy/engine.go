@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,13 @@ type Engine struct {
 	budget time.Duration
 	log    *slog.Logger
 	live   atomic.Pointer[law]
+
+	mu     sync.Mutex // held where live changes
+	before *law       // what was live before, for a rollback; guarded by mu
+	ahead  []*law     // prepared, the last one first; guarded by mu
+
+	compilations atomic.Int64
+
 	// heard is told why the engine itself denied, by a trial that nobody shares; null otherwise.
 	heard func(cause error)
 }
@@ -61,14 +69,19 @@ func New(c EngineConfig) *Engine {
 	return &Engine{budget: c.Budget, log: c.Logger}
 }
 
-// Use compiles a bundle and makes it the law. Calls that are being judged finish under
-// the law they began with. On an error the law stays what it was.
+// Use compiles a bundle, unless it is prepared, and makes it the law. Calls that are being
+// judged finish under the law they began with. On an error the law stays what it was.
 func (e *Engine) Use(ctx context.Context, b *Bundle) error {
-	l, err := prepare(ctx, b)
+	if b != nil && e.UsePrepared(b.revision) {
+		return nil
+	}
+	l, err := e.compile(ctx, b)
 	if err != nil {
 		return err
 	}
-	e.live.Store(l)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.swap(l)
 	return nil
 }
 

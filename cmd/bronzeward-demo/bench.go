@@ -73,8 +73,8 @@ func benchFlags(args []string) (benchOptions, error) {
 	}
 	o.only = strings.Split(only, ",")
 	for _, part := range o.only {
-		if !slices.Contains(benchParts, part) {
-			return o, fmt.Errorf("-only %s: there are %s", part, strings.Join(benchParts, ", "))
+		if !slices.Contains(benchParts, part) && part != swapPart {
+			return o, fmt.Errorf("-only %s: there are %s, and %s", part, strings.Join(benchParts, ", "), swapPart)
 		}
 	}
 	return o, nil
@@ -91,10 +91,11 @@ func (h *benchHouse) run(ctx context.Context, o benchOptions) (string, error) {
 	}
 	parts := map[string]func(context.Context, benchOptions) (string, error){
 		"reads": h.reads, "stream": h.streams, "apply": h.applies, "large": h.large, "law": h.law, "book": h.bookSize,
-		"approvals": h.approvals, "revocation": h.revocation, "revoked": h.revoked, "captures": h.captures, "waiting": h.waiting, "replay": h.replays,
+		"approvals": h.approvals, "revocation": h.revocation, "revoked": h.revoked, "captures": h.captures, "waiting": h.waiting,
+		"replay": h.replays, swapPart: h.swap,
 	}
 	text := machine
-	for _, name := range benchParts {
+	for _, name := range append(slices.Clone(benchParts), swapPart) {
 		if !slices.Contains(o.only, name) {
 			continue
 		}

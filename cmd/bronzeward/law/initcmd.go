@@ -1,25 +1,30 @@
 package law
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/book"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/policy"
 	"bronzeward/policytest"
 )
 
 type policyInitCmd struct {
-	Dir string `arg:"" help:"Directory to write; it must not exist or be empty."`
+	book.DatabaseFlags
+	Dir  string `arg:"" help:"Directory to write; it must not exist or be empty."`
+	From string `placeholder:"LAW" default:"shipped" help:"The law to begin with: live, a revision or a directory; the shipped one when left out. What a database holds needs a login there."`
 }
 
 // Run lays down what a security engineer edits: the law, its tests, case files, schemas for editors,
 // Regal's configuration and the contract on one page.
-func (p *policyInitCmd) Run(g *cli.Globals) error {
+func (p *policyInitCmd) Run(ctx context.Context, g *cli.Globals, from book.Settings) error {
 	if entries, err := os.ReadDir(p.Dir); err == nil && len(entries) > 0 {
 		return cli.Usage(fmt.Errorf("%s is not empty", p.Dir))
 	}
@@ -27,12 +32,39 @@ func (p *policyInitCmd) Run(g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
+	what := ""
+	if p.From != "shipped" {
+		law, err := p.begin(ctx, from)
+		if err != nil {
+			return err
+		}
+		files = slices.DeleteFunc(files, func(f policy.File) bool { return policy.Belongs(f.Path) })
+		files = append(files, law.Files()...)
+		what = fmt.Sprintf(", among them the law %s, revision %.12s", p.From, law.Revision())
+		if p.From == "live" {
+			what = fmt.Sprintf(", among them the live law, revision %.12s", law.Revision())
+		}
+	}
 	if err := writeFiles(p.Dir, files); err != nil {
 		return err
 	}
-	fmt.Fprintf(g.Out, "%d files written to %s; %s says what they are\nnext: bronzeward policy test %s\n",
-		len(files), p.Dir, filepath.Join(p.Dir, "README.md"), p.Dir)
+	fmt.Fprintf(g.Out, "%d files written to %s%s; %s says what they are\nnext: bronzeward policy test %s\n",
+		len(files), p.Dir, what, filepath.Join(p.Dir, "README.md"), p.Dir)
 	return nil
+}
+
+// begin is the law that is not the shipped one.
+func (p *policyInitCmd) begin(ctx context.Context, from book.Settings) (*policy.Bundle, error) {
+	var past *book.Past
+	defer func() {
+		if past != nil {
+			past.Close()
+		}
+	}()
+	return named{func(ctx context.Context) (_ *book.Past, err error) {
+		past, err = p.OpenPast(ctx, from)
+		return past, err
+	}}.find(ctx, p.From)
 }
 
 // casesDir is where a law's directory keeps its case files. Each has a folder of its own there, so
