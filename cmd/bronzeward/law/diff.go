@@ -28,19 +28,8 @@ type lawDiff struct {
 
 // Run says how two laws differ.
 func (p *policyDiffCmd) Run(ctx context.Context, g *cli.Globals, from book.Settings) error {
-	var past book.Past
-	laws := named{func(ctx context.Context) (book.Past, error) {
-		var err error
-		if past == nil {
-			past, err = p.OpenPast(ctx, g, from)
-		}
-		return past, err
-	}}
-	defer func() {
-		if past != nil {
-			past.Close()
-		}
-	}()
+	laws, closing := namedAt(p.ReachFlags, g, from)
+	defer closing()
 	a, err := laws.find(ctx, p.A)
 	if err != nil {
 		return err

@@ -17,9 +17,9 @@ import (
 )
 
 type policyInitCmd struct {
-	book.DatabaseFlags
+	book.ReachFlags
 	Dir  string `arg:"" help:"Directory to write; it must not exist or be empty."`
-	From string `placeholder:"LAW" default:"shipped" help:"The law to begin with: live, a revision or a directory; the shipped one when left out. What a database holds needs a login there."`
+	From string `placeholder:"LAW" default:"shipped" help:"The law to begin with: live, a revision or a directory; the shipped one when left out. What is saved is read at a gateway, or in the database."`
 }
 
 // Run lays down what a security engineer edits: the law, its tests, case files, schemas for editors,
@@ -34,7 +34,9 @@ func (p *policyInitCmd) Run(ctx context.Context, g *cli.Globals, from book.Setti
 	}
 	what := ""
 	if p.From != "shipped" {
-		law, err := p.begin(ctx, from)
+		laws, closing := namedAt(p.ReachFlags, g, from)
+		defer closing()
+		law, err := laws.find(ctx, p.From)
 		if err != nil {
 			return err
 		}
@@ -51,20 +53,6 @@ func (p *policyInitCmd) Run(ctx context.Context, g *cli.Globals, from book.Setti
 	fmt.Fprintf(g.Out, "%d files written to %s%s; %s says what they are\nnext: bronzeward policy test %s\n",
 		len(files), p.Dir, what, filepath.Join(p.Dir, "README.md"), p.Dir)
 	return nil
-}
-
-// begin is the law that is not the shipped one.
-func (p *policyInitCmd) begin(ctx context.Context, from book.Settings) (*policy.Bundle, error) {
-	var past *book.Past
-	defer func() {
-		if past != nil {
-			past.Close()
-		}
-	}()
-	return named{func(ctx context.Context) (_ *book.Past, err error) {
-		past, err = p.OpenPast(ctx, from)
-		return past, err
-	}}.find(ctx, p.From)
 }
 
 // casesDir is where a law's directory keeps its case files. Each has a folder of its own there, so

@@ -25,6 +25,22 @@ type named struct {
 	open func(ctx context.Context) (book.Past, error)
 }
 
+// namedAt finds saved laws where the flags say, which are reached at the first name that needs it.
+func namedAt(f book.ReachFlags, g *cli.Globals, from book.Settings) (laws named, closing func()) {
+	var past book.Past
+	return named{func(ctx context.Context) (book.Past, error) {
+		var err error
+		if past == nil {
+			past, err = f.OpenPast(ctx, g, from)
+		}
+		return past, err
+	}}, func() {
+		if past != nil {
+			past.Close()
+		}
+	}
+}
+
 // find gives the law of a name.
 func (n named) find(ctx context.Context, name string) (*policy.Bundle, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {

@@ -190,7 +190,7 @@ test_a_revert_goes_back_from_what_is_refused if {
 
 test_a_revert_needs_as_many_approvals_as_its_meanings_ask_for if {
 	forbidden := sample.change("TrustedRootsConfig/r", "certificates", "certificates")
-	meaning := config.meaning_of("TrustedRootsConfig/r", "")
+	meaning := config.by_kind("TrustedRootsConfig")
 	config.quorum == {3} with input as sample.patched({"/config/changes": [forbidden], "/change": {"kind": "revert"}}) with data.bronzeward.config.approvals as {meaning: 3}
 }
 
