@@ -37,7 +37,7 @@ func afterTrial(ctx context.Context, b *policy.Bundle) (Draft, error) {
 		err = context.Cause(within)
 	}
 	if err != nil {
-		return Draft{}, control.Worded(control.ErrInvalid, "the law does not pass its trial, and the live one stays: %s", err.Error())
+		return Draft{}, control.Advised(control.ErrInvalid, "bronzeward policy check DIR and bronzeward policy test DIR find the same", "the law does not pass its trial, and the live one stays: %s", err.Error())
 	}
 	return Draft{Bundle: b, Tried: t}, nil
 }
@@ -47,7 +47,7 @@ func afterTrial(ctx context.Context, b *policy.Bundle) (Draft, error) {
 func (a *Acts) BringLaw(ctx context.Context, by Actor, archive []byte, once *control.Once) (string, audit.Receipt, error) {
 	b, err := policy.LoadArchive(bytes.NewReader(archive))
 	if err != nil {
-		return "", audit.Receipt{}, control.Worded(control.ErrInvalid, "%s", err.Error())
+		return "", audit.Receipt{}, control.Advised(control.ErrInvalid, "bronzeward policy check DIR, and bronzeward policy save DIR packs it", "%s", err.Error())
 	}
 	d, err := afterTrial(ctx, b)
 	if err != nil {

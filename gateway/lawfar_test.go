@@ -227,8 +227,11 @@ func TestCIBringsALawWithItsOwnToken(t *testing.T) {
 	}
 	editLaw(t, s.PolicyDir(), apiYAML, "policy.activate: {roles: [policy-admin], human: true}", "policy.activate: {roles: [policy-admin], human: false}")
 	must(s.Bronzeward(ctx, "sven", "policy", "activate", s.PolicyDir()))(t)
-	runs(0, "is live", "activate", saved[:8])
-	if live() != saved {
+	runs(1, "BW-HTTP-409: this law locks out whoever brings it", "activate", saved[:8]) // which was written before
+	editLaw(t, draft, apiYAML, "policy.activate: {roles: [policy-admin], human: true}", "policy.activate: {roles: [policy-admin], human: false}")
+	before = live()
+	runs(0, "is live", "activate", draft)
+	if live() == before || live() == saved {
 		t.Error("CI did not make the law live, which the data let it")
 	}
 }

@@ -3,9 +3,13 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
+	"bronzeward/gateway/control"
 	"bronzeward/gateway/httpapi/api"
 	"bronzeward/policy"
 )
@@ -66,5 +70,36 @@ func TestWhatACallerSaysOfAReplay(t *testing.T) {
 		if w, body, code := post(strings.Replace(good, row.from, row.to, 1)); code != 400 || !strings.Contains(body, row.says) || len(w.did) > 0 {
 			t.Errorf("%s: %d %s, did %q", name, code, body, w.did)
 		}
+	}
+}
+
+// Whatever is wrong with a law that comes, or with its name, is a problem with a sentence and what to do next.
+func TestEachObjectionToALawSaysWhatToDo(t *testing.T) {
+	for name, row := range map[string]struct {
+		r      func() *http.Request
+		fails  error
+		status int
+		says   string
+	}{
+		"another type":     {func() *http.Request { return request("POST", "/policies", "{}", "Content-Type", "application/json") }, nil, 415, "application/gzip"},
+		"too large a body": {func() *http.Request { return request("POST", "/policies", io.LimitReader(spaces{}, bundleBody+1)) }, nil, 413, "at most"},
+		"an unknown law": {
+			func() *http.Request { return request("GET", "/policies/ffffffff", nil) },
+			control.Advised(control.ErrNotFound, "bronzeward policy history", "no law is saved under ffffffff"), 404, "no law is saved under ffffffff",
+		},
+		"one of two": {
+			func() *http.Request { return request("POST", "/policies/ffffffff/activations", "{}") },
+			fmt.Errorf("looking: %w", control.Advised(control.ErrInvalid, "give more of its digits", "several laws begin with ffffffff")), 400, "several laws begin with ffffffff",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fails = row.fails
+			rec := w.do(t, row.r())
+			var p api.Problem
+			if err := json.Unmarshal(rec.Body.Bytes(), &p); err != nil || rec.Code != row.status || !strings.Contains(p.Detail, row.says) || p.Hint == nil || *p.Hint == "" || strings.Contains(p.Detail, *p.Hint) {
+				t.Errorf("%d %s", rec.Code, rec.Body)
+			}
+		})
 	}
 }

@@ -104,7 +104,7 @@ func otherMethod(allowed string) *problem {
 func tooLarge(most int64) *problem {
 	return &problem{
 		status: http.StatusRequestEntityTooLarge, code: "BW-HTTP-413", detail: fmt.Sprintf("the body of this request has at most %d bytes", most),
-		header: http.Header{"Connection": {"close"}},
+		hint: "send a smaller one: /openapi.yaml has what it is made of", header: http.Header{"Connection": {"close"}},
 	}
 }
 
