@@ -70,12 +70,13 @@ SEEDS ?= 1000
 
 .PHONY: e2e
 e2e: setup ## run only the end-to-end tests, afresh
-	go test -count=1 -timeout $(TEST_TIMEOUT) ./fixtures/e2e ./fixtures/cases ./fixtures/keys ./fixtures/runbook ./fixtures/auditing ./fixtures/matrix
+	go test -count=1 -timeout $(TEST_TIMEOUT) ./fixtures/e2e ./fixtures/cases ./fixtures/keys ./fixtures/runbook ./fixtures/auditing ./fixtures/tenminutes ./fixtures/matrix
 
 .PHONY: bench
 bench: setup build ## run the benchmarks and the load program
 	go test -run '^$$' -bench . -benchmem -timeout 60m ./...
 	bin/bronzeward-demo bench -write docs/benchmarks.md
+	bin/bronzeward-demo bench -only swap -write docs/benchmarks-law.md
 
 .PHONY: bench/law
 bench/law: ## hold the engine beside opa-envoy-plugin's evaluation, with up to 1000 rules more

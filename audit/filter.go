@@ -24,6 +24,7 @@ type Filter struct {
 	Verdict   Verdict
 	Kind      Kind
 	Code      string // one of the reasons' codes
+	Reasoned  bool   // something is among the reasons
 	AttemptID uuid.UUID
 	ChangeID  string
 	Epoch     uuid.UUID
@@ -54,7 +55,12 @@ type Page struct {
 	Limit int    // rows; 0 is DefaultLimit, more than MaxLimit is an error
 	Order Order  // NewestFirst if left out
 	After Cursor // the place a page before ended; zero begins
+	// Records asks for rows with their records, and without their last outcomes. Such a page ends early at PageBytes.
+	Records bool
 }
+
+// PageBytes bounds the records of one page together, in bytes; but one row has room whatever its size.
+const PageBytes = 8 << 20
 
 // Validate returns all problems, joined.
 func (f Filter) Validate() error {

@@ -3,6 +3,9 @@ package audit
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -32,7 +35,7 @@ func (r *Reader) List(ctx context.Context, f Filter, p Page) ([]Row, Cursor, err
 	if err != nil {
 		return nil, Cursor{}, fmt.Errorf("listing entries: %w", cause(err))
 	}
-	found, err := pgx.CollectRows(rows, scanRow)
+	found, err := collectPage(rows)
 	if err != nil {
 		return nil, Cursor{}, fmt.Errorf("listing entries: %w", cause(err))
 	}
@@ -49,4 +52,42 @@ func (r *Reader) List(ctx context.Context, f Filter, p Page) ([]Row, Cursor, err
 		}
 	}
 	return list, Cursor{}, nil
+}
+
+// collectPage reads rows up to the one whose record reaches PageBytes, which is the last one looked at then.
+func collectPage(rows pgx.Rows) ([]scanned, error) {
+	defer rows.Close()
+	var found []scanned
+	size := 0
+	for rows.Next() {
+		row, err := scanRow(rows)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, row)
+		if size += len(row.Record); size >= PageBytes {
+			found[len(found)-1].last = true
+			break
+		}
+	}
+	rows.Close()
+	return found, rows.Err()
+}
+
+// Count is how many entries a filter would give, and looks at all of them: the time it takes is for ctx to bound.
+func (r *Reader) Count(ctx context.Context, f Filter) (n int64, err error) {
+	if err := f.Validate(); err != nil {
+		return 0, fmt.Errorf("counting entries: %w", err)
+	}
+	var q query
+	where := []string{"true"}
+	asked := f.conditions()
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		where = append(where, q.text(asked[name]))
+	}
+	where = append(where, q.place("e", f, Page{})...)
+	if err := r.pool.QueryRow(ctx, "select count(*) from audit.entries e where "+strings.Join(where, " and "), q.args...).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting entries: %w", cause(err))
+	}
+	return n, nil
 }

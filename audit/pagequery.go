@@ -86,9 +86,9 @@ func look(f Filter, p Page, limit int, d depth) *looking {
 	if len(covered) > 0 {
 		l.index = d.index
 	}
-	l.twoSteps = len(rest) == 0 && len(l.lead.answers) > 0 && !slices.Contains(l.lead.answers, "digest")
+	l.twoSteps = !p.Records && len(rest) == 0 && len(l.lead.answers) > 0 && !slices.Contains(l.lead.answers, "digest")
 	if !l.twoSteps {
-		l.args = []any{false, true} // of queries/entries.sql
+		l.args = []any{p.Records, !p.Records} // of queries/entries.sql
 	}
 	for _, c := range covered {
 		l.covered = append(l.covered, l.text(c))

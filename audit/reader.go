@@ -63,7 +63,8 @@ type Row struct {
 	Leaf             [32]byte
 	// Last is the newest outcome, nil if there is none. In it, Record is empty.
 	Last *OutcomeRow
-	// Record and Outcomes, oldest first, are set by Get only. ParseEntry reads a Record.
+	// Record is set by Get, and by List where Page.Records asks for it; ParseEntry reads it. Outcomes, oldest first, are set
+	// by Get only.
 	Record   []byte
 	Outcomes []OutcomeRow
 }

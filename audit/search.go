@@ -54,6 +54,9 @@ func (f Filter) conditions() map[string]condition {
 	if f.Code != "" {
 		all["code"] = condition{"? = any (e.codes)", []any{*column(escape(f.Code))}}
 	}
+	if f.Reasoned {
+		all["reasoned"] = condition{"cardinality(e.codes) > 0", nil}
+	}
 	return all
 }
 

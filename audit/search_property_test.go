@@ -52,6 +52,7 @@ func TestPagesOfEveryCombinationAreThoseOfAPlainFilter(t *testing.T) {
 		func(f *Filter) { f.Class = "apply" }, func(f *Filter) { f.Class = "read" }, func(f *Filter) { f.Method = "/m/1" },
 		func(f *Filter) { f.Method = "machines.pin" }, func(f *Filter) { f.Kind = KindHTTP }, func(f *Filter) { f.Cluster = "lab" },
 		func(f *Filter) { f.Digests = []string{"sha256:1", "sha256:2"} }, func(f *Filter) { f.ChangeID = "ch-1" },
+		func(f *Filter) { f.Reasoned = true },
 		func(f *Filter) { f.Since, f.Until = all[n/4].RecordedAt, all[3*n/4].RecordedAt },
 	}
 	walked, paged := 0, 0
@@ -68,7 +69,7 @@ func TestPagesOfEveryCombinationAreThoseOfAPlainFilter(t *testing.T) {
 			continue
 		}
 		reader := &Reader{pool: db.gateway, depth: depth{index: 5 + r.IntN(30), rows: 4 + r.IntN(20), all: 5 + r.IntN(30)}}
-		p := Page{Limit: 1 + r.IntN(12), Order: Order(r.IntN(2))}
+		p := Page{Limit: 1 + r.IntN(12), Order: Order(r.IntN(2)), Records: r.IntN(2) == 0}
 		want := plainly(t, db, f, p.Order)
 		var got []uuid.UUID
 		for pages := 0; ; pages++ {
@@ -81,12 +82,18 @@ func TestPagesOfEveryCombinationAreThoseOfAPlainFilter(t *testing.T) {
 			}
 			for _, row := range rows {
 				got = append(got, row.ID)
+				if e, err := ParseEntry(row.Record); p.Records && (err != nil || e.ID != row.ID) || !p.Records && row.Record != nil {
+					t.Fatalf("%+v by %+v: a record of %s, %v", f, p, e.ID, err)
+				}
 			}
 			if next.IsZero() {
 				paged += pages
 				break
 			}
 			p.After = next
+		}
+		if counted, err := reader.Count(t.Context(), f); err != nil || counted != int64(len(want)) {
+			t.Errorf("%+v: %d counted of %d, %v", f, counted, len(want), err)
 		}
 		if walked++; !slices.Equal(got, want) {
 			t.Errorf("%+v, %+v: %d rows, want %d", f, reader.depth, len(got), len(want))

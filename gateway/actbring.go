@@ -57,18 +57,18 @@ func (a *Acts) BringLaw(ctx context.Context, by Actor, archive []byte, once *con
 	return b.Revision(), receipt, err
 }
 
-// ActivateLaw makes a saved law live, after another trial. The name is as SavedLaw takes it. It gives
-// the revision.
-func (a *Acts) ActivateLaw(ctx context.Context, by Actor, name string, once *control.Once) (string, audit.Receipt, error) {
-	return a.savedLive(ctx, by, name, once, a.Activate)
+// ActivateLaw makes a saved law live, after another trial. The name is as SavedLaw takes it; replay is
+// what the caller says that a replay of the past came to, if they say so. It gives the revision.
+func (a *Acts) ActivateLaw(ctx context.Context, by Actor, name, replay string, once *control.Once) (string, audit.Receipt, error) {
+	return a.savedLive(ctx, by, name, replay, once, a.Activate)
 }
 
 // RollBackLaw goes back to a law that was live before, in the same way.
-func (a *Acts) RollBackLaw(ctx context.Context, by Actor, name string, once *control.Once) (string, audit.Receipt, error) {
-	return a.savedLive(ctx, by, name, once, a.Rollback)
+func (a *Acts) RollBackLaw(ctx context.Context, by Actor, name, replay string, once *control.Once) (string, audit.Receipt, error) {
+	return a.savedLive(ctx, by, name, replay, once, a.Rollback)
 }
 
-func (a *Acts) savedLive(ctx context.Context, by Actor, name string, once *control.Once,
+func (a *Acts) savedLive(ctx context.Context, by Actor, name, replay string, once *control.Once,
 	act func(context.Context, Actor, Draft, *control.Once) (audit.Receipt, error),
 ) (string, audit.Receipt, error) {
 	b, err := a.SavedLaw(ctx, name)
@@ -80,6 +80,7 @@ func (a *Acts) savedLive(ctx context.Context, by Actor, name string, once *contr
 		return "", audit.Receipt{}, err
 	}
 	keep(once, b.Revision())
+	d.Replay = replay
 	receipt, err := act(ctx, by, d, once)
 	return b.Revision(), receipt, err
 }
@@ -106,11 +107,6 @@ func (a *Acts) ApproveLaw(ctx context.Context, by Actor, name string, once *cont
 func (a *Acts) LawDifference(ctx context.Context, from, to string) (policy.Difference, error) {
 	var laws [2]*policy.Bundle
 	for i, name := range []string{from, to} {
-		if name == "live" {
-			if name = a.Store.Snapshot().LiveRevision; name == "" {
-				return policy.Difference{}, control.Worded(control.ErrNotFound, "no law is live")
-			}
-		}
 		b, err := a.SavedLaw(ctx, name)
 		if err != nil {
 			return policy.Difference{}, fmt.Errorf("the law %s: %w", name, err)

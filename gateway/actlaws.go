@@ -11,7 +11,7 @@ import (
 )
 
 // SavedLaw is a saved law with what proves it under the pinned keys, to be tried and made live. Its name
-// is its revision, the first eight digits of it or more, or "previous": the law before the live one.
+// is its revision, the first eight digits of it or more, "live", or "previous": the law before the live one.
 func (a *Acts) SavedLaw(ctx context.Context, name string) (*policy.Bundle, error) {
 	revision, err := a.lawNamed(ctx, name)
 	if err != nil {
@@ -35,7 +35,18 @@ func (a *Acts) SavedLaw(ctx context.Context, name string) (*policy.Bundle, error
 }
 
 func (a *Acts) lawNamed(ctx context.Context, name string) (string, error) {
-	if name != "previous" {
+	switch name {
+	case "live":
+		snap, err := a.Store.Refresh(ctx, 0)
+		if err == nil && snap.LiveRevision == "" {
+			err = control.Advised(control.ErrNotFound, "bronzeward policy activate DIR", "no law is live")
+		}
+		if err != nil {
+			return "", err
+		}
+		return snap.LiveRevision, nil
+	case "previous":
+	default:
 		return a.Store.BundleNamed(ctx, name)
 	}
 	past, err := a.Store.BundleActivations(ctx)
@@ -47,7 +58,7 @@ func (a *Acts) lawNamed(ctx context.Context, name string) (string, error) {
 			return one.Revision, nil
 		}
 	}
-	return "", control.Worded(control.ErrNotFound, "no other law was live before this one: bronzeward policy history")
+	return "", control.Advised(control.ErrNotFound, "bronzeward policy history", "no other law was live before this one")
 }
 
 // ActivateWatched makes the law of a watched directory live: nobody asked for it but the
@@ -73,6 +84,9 @@ func (a *Acts) ActivateWatched(ctx context.Context, d Draft) error {
 	}
 	if _, err := a.Store.SaveBundle(ctx, b.Revision(), b.Bytes(), c.proof(), act(c.judgeProof)); err != nil {
 		return a.denied(ctx, err, answers)
+	}
+	if _, err := a.awaitPrepared(ctx, b.Revision()); err != nil {
+		return err
 	}
 	receipt, err := a.Store.ActivateBundle(ctx, control.NewLive{Revision: b.Revision(), Way: control.WayActivate, Signed: c.signed.Counter}, act(c.judge))
 	if err != nil {

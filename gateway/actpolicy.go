@@ -39,6 +39,8 @@ type coming struct {
 	untold bool
 	// agreed are who agreed, as the judge counted them last.
 	agreed []string
+	// ahead says how many replicas had it compiled before; empty where there was none.
+	ahead string
 }
 
 func (a *Acts) coming(by Actor, d Draft, way string) (*coming, error) {
@@ -65,7 +67,12 @@ func (a *Acts) SavePolicy(ctx context.Context, by Actor, d Draft, once *control.
 	if err := a.firstLaw(ctx, c); err != nil {
 		return audit.Receipt{}, err
 	}
-	return a.save(ctx, c, once)
+	receipt, err := a.save(ctx, c, once)
+	if err == nil {
+		// A hint: whoever makes it live asks again, and a replica without it loads it then.
+		_ = a.Store.AskPrepared(ctx, c.Bundle.Revision())
+	}
+	return receipt, err
 }
 
 func (a *Acts) save(ctx context.Context, c *coming, once *control.Once) (audit.Receipt, error) {
@@ -143,6 +150,14 @@ func (a *Acts) makeLive(ctx context.Context, c *coming, name string, once *contr
 		return audit.Receipt{}, err
 	}
 	revision := c.Bundle.Revision()
+	if err := a.May(ctx, c.by, name, revision); err != nil { // before anything is done for it
+		return audit.Receipt{}, err
+	}
+	var err error
+	if c.ahead, err = a.awaitPrepared(ctx, revision); err != nil {
+		return audit.Receipt{}, err
+	}
+	// A crash here leaves a saved law that is compiled and not live.
 	act, said, err := a.actBesides(ctx, c.by, name, revision, revision, besides{judge: c.judge, entry: c.note})
 	if err != nil {
 		return audit.Receipt{}, err
@@ -241,6 +256,9 @@ func (c *coming) note(e *audit.Entry) {
 	}
 	if len(c.agreed) > 0 {
 		said = append(said, "agreed: "+strings.Join(c.agreed, ", "))
+	}
+	if c.ahead != "" {
+		said = append(said, c.ahead)
 	}
 	e.Detail = strings.Join(said, "; ")
 }

@@ -92,6 +92,8 @@ type Acts struct {
 	Instance string
 	// Told is told the receipt of the entry an act left, once it is durable; null when nobody asks.
 	Told func(ctx context.Context, entry audit.Receipt)
+
+	patience patience // zero is defaultPatience; tests have less
 }
 
 // Actor is who acts, and from where.

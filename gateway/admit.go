@@ -222,7 +222,7 @@ func (c *call) admit(t *target, l *look, ready prepared) (control.Admission, jud
 func (c *call) judgement(l *look, ready prepared, w weighed, d policy.Decision, e audit.Entry) control.Judgement {
 	j := control.Judgement{Entry: e, Quorum: w.decision.Approvals, Supersede: w.overtaken, OnDisk: w.onDisk, Overtaken: w.overtakenBy}
 	// Only when nothing but approvals stands in the way is there a change to speak of.
-	proposable := (w.decision.Allow || onlyApprovals(w.decision)) && (d.Allow || onlyApprovals(d))
+	proposable := (w.decision.Allow || OnlyApprovals(w.decision)) && (d.Allow || OnlyApprovals(d))
 	switch {
 	case c.asked.Apply.DryRun:
 	case d.Allow && !c.captures() && c.adopts():

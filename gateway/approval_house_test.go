@@ -175,7 +175,7 @@ name := input.change.id
 func (h *house) lawRefusesForApprovalsOnly(t testing.TB, a answer) {
 	t.Helper()
 	d := must(h.law())(t).engine.Decide(context.Background(), h.factsOf(t, a))
-	if !d.Allow && !onlyApprovals(d) {
+	if !d.Allow && !OnlyApprovals(d) {
 		t.Errorf("the law alone refuses too: this row proves nothing: %+v", d.Reasons)
 	}
 }

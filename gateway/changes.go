@@ -86,9 +86,12 @@ func changeFacts(ch *control.Change, spender policy.Person, epoch uuid.UUID) *po
 
 // pendingFacts is a change that is about to be captured.
 func (c *call) pendingFacts(id control.ChangeID) *policy.Change {
-	by := c.person()
+	return pendingChange(id, c.kind(), c.drift(), c.person())
+}
+
+func pendingChange(id control.ChangeID, kind string, drift control.DriftID, by policy.Person) *policy.Change {
 	return &policy.Change{
-		ID: id.String(), State: string(control.ChangeWaiting), Kind: c.kind(), Drift: c.drift().String(), Requester: by, Spender: by,
+		ID: id.String(), State: string(control.ChangeWaiting), Kind: kind, Drift: drift.String(), Requester: by, Spender: by,
 		Approvals: []policy.Approval{}, EpochCurrent: true,
 	}
 }
@@ -96,8 +99,8 @@ func (c *call) pendingFacts(id control.ChangeID) *policy.Change {
 // approvalCode is the one reason that an approval cures.
 const approvalCode = "BW-APPROVAL-001"
 
-// onlyApprovals is true when nothing but approvals is missing.
-func onlyApprovals(d policy.Decision) bool {
+// OnlyApprovals is true when nothing but approvals is missing.
+func OnlyApprovals(d policy.Decision) bool {
 	denials := d.Denials()
 	return !d.Allow && len(denials) > 0 && !slices.ContainsFunc(denials, func(r policy.Reason) bool { return r.Code != approvalCode })
 }
@@ -150,7 +153,7 @@ func newChangeID() control.ChangeID { return control.ChangeID(newID()) }
 
 // retell says in a refusal which changes were overtaken by what the machine runs.
 func retell(d policy.Decision, overtaken []control.ChangeID) policy.Decision {
-	if len(overtaken) == 0 || !onlyApprovals(d) {
+	if len(overtaken) == 0 || !OnlyApprovals(d) {
 		return d
 	}
 	names := make([]string, len(overtaken))

@@ -30,6 +30,11 @@ type Identifier interface {
 type Judge interface {
 	Decide(ctx context.Context, f *policy.Facts) policy.Decision
 	Use(ctx context.Context, b *policy.Bundle) error
+	// Prepare compiles a law ahead, UsePrepared makes it the law without compiling, and Prepared are the
+	// revisions that are compiled.
+	Prepare(ctx context.Context, b *policy.Bundle) error
+	UsePrepared(revision string) bool
+	Prepared() []string
 	Revision() string
 	DecideAct(ctx context.Context, a *policy.Act) policy.Decision
 	Quorum(ctx context.Context) policy.Quorum

@@ -4,31 +4,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"bronzeward/audit"
 	"bronzeward/gateway/control"
 	"bronzeward/gateway/facts"
+	"bronzeward/gateway/identity"
 	"bronzeward/policy"
 )
 
 // facts builds what a policy may see of this call to one machine. Holds, Evidence and
 // Config are set by the ways that read them.
 func (c *call) facts(t *target, snap *control.Snapshot, phase string) *policy.Facts {
-	f := &policy.Facts{
-		Version: policy.FactsVersion,
-		Phase:   phase,
-		Call:    c.asked.Call,
-		Caller: policy.Caller{
-			Issuer: c.caller.Issuer, Subject: c.caller.Subject, Kind: string(c.caller.Kind),
-			Groups: slices.Clone(c.caller.Groups), Proof: string(c.caller.Proof), ProofEnds: c.caller.ProofEnds,
-			Revoked: snap.Revoked(c.caller.Issuer, c.caller.Subject),
-		},
-		Holds: []policy.Hold{},
-		Now:   snap.Now(),
-	}
-	if f.Caller.Groups == nil {
-		f.Caller.Groups = []string{}
-	}
+	f := callFacts(c.asked.Call, c.caller, phase, snap.Now())
+	f.Caller.Revoked = snap.Revoked(c.caller.Issuer, c.caller.Subject)
 	f.Call.Targets = len(c.targets)
 	f.Call.Cluster = facts.Word(first(c.md.Get("context")))
 	if t != nil {
@@ -36,6 +25,25 @@ func (c *call) facts(t *target, snap *control.Snapshot, phase string) *policy.Fa
 	}
 	if c.kind() != control.KindApply {
 		f.Change = c.pendingFacts(control.ChangeID{})
+	}
+	return f
+}
+
+// callFacts are the facts of a call that need nothing but itself: what is asked, who asks, and when.
+func callFacts(asked policy.Call, by identity.Caller, phase string, now time.Time) *policy.Facts {
+	f := &policy.Facts{
+		Version: policy.FactsVersion,
+		Phase:   phase,
+		Call:    asked,
+		Caller: policy.Caller{
+			Issuer: by.Issuer, Subject: by.Subject, Kind: string(by.Kind),
+			Groups: slices.Clone(by.Groups), Proof: string(by.Proof), ProofEnds: by.ProofEnds,
+		},
+		Holds: []policy.Hold{},
+		Now:   now,
+	}
+	if f.Caller.Groups == nil {
+		f.Caller.Groups = []string{}
 	}
 	return f
 }

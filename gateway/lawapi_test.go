@@ -45,10 +45,10 @@ func TestALawIsBroughtPacked(t *testing.T) {
 	if err != nil || len(diff.Data) != 1 || diff.Data[0].Key != "bronzeward.ladder.BW-SITE-001" {
 		t.Errorf("%+v, %v", diff, err)
 	}
-	if _, _, err := acts.ActivateLaw(ctx, sven, revision[:8], nil); err != nil || live() != revision {
+	if _, _, err := acts.ActivateLaw(ctx, sven, revision[:8], "", nil); err != nil || live() != revision {
 		t.Fatalf("%v; live is %s", err, live())
 	}
-	if got, _, err := acts.RollBackLaw(ctx, sven, "previous", nil); err != nil || got != first || live() != first {
+	if got, _, err := acts.RollBackLaw(ctx, sven, "previous", "", nil); err != nil || got != first || live() != first {
 		t.Fatalf("%s, %v; live is %s", got, err, live())
 	}
 	failing := edited("bronzeward/rules/site/site_test.rego", "package bronzeward.rules.site_test\n\ntest_nothing if false\n")
@@ -69,7 +69,7 @@ func TestALawIsBroughtPacked(t *testing.T) {
 	if _, _, err := acts.BringLaw(ctx, h.actor(t, "olga"), packedLaw(t, next), nil); !errors.As(err, &denied) || !strings.Contains(err.Error(), "BW-ACT-003") {
 		t.Errorf("without the role: %v", err)
 	}
-	if _, _, err := acts.ActivateLaw(ctx, sven, "ffffffff", nil); !errors.Is(err, control.ErrNotFound) {
+	if _, _, err := acts.ActivateLaw(ctx, sven, "ffffffff", "", nil); !errors.Is(err, control.ErrNotFound) {
 		t.Errorf("a law nobody saved: %v", err)
 	}
 	if live() != first {

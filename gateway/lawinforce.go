@@ -16,11 +16,11 @@ func lawInForce(ctx context.Context, store *control.Store, keys policy.Keys, rev
 	if err != nil || len(keys) == 0 {
 		return bundle, err
 	}
-	way, highest, err := store.BundleCame(ctx, revision)
+	highest, counts, err := counted(ctx, store, revision, signed.Counter)
 	if err != nil {
 		return nil, err
 	}
-	if way != control.WayRollback && signed.Counter <= highest {
+	if !counts {
 		return nil, &policy.SignatureError{
 			KeyID:   signed.KeyID,
 			Message: fmt.Sprintf("the law %.12s carries the counter %d, and a law with the counter %d was live before it", revision, signed.Counter, highest),
@@ -28,4 +28,11 @@ func lawInForce(ctx context.Context, store *control.Store, keys policy.Keys, rev
 		}
 	}
 	return bundle, nil
+}
+
+// counted says whether the live law with this counter is above all that were live before, of which highest is the
+// highest, or somebody went back to it.
+func counted(ctx context.Context, store *control.Store, revision string, counter int64) (highest int64, counts bool, err error) {
+	way, highest, err := store.BundleCame(ctx, revision)
+	return highest, way == control.WayRollback || counter > highest, err
 }

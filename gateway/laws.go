@@ -24,6 +24,7 @@ type laws struct {
 	mu      sync.Mutex // held while a revision is loaded, so that it is loaded once
 	logged  string     // the revision that could not be loaded, logged once; guarded by mu
 	failure atomic.Pointer[lawFailure]
+	ahead   lawsAhead
 	// changed has something in it after a law was loaded or could not be; several may be one.
 	changed chan struct{}
 }
@@ -71,8 +72,8 @@ func missingLaw(revision string, why *policy.SignatureError) policy.Decision {
 }
 
 // storedLaw is the bundle that the database has under this revision, verified with the pinned keys: what
-// somebody wrote into the database does not become law by that. *policy.SignatureError when no pinned
-// key verifies it.
+// somebody wrote into the database does not become law by that. With keys, the bundle comes with the proof
+// that one of them verified. *policy.SignatureError when no pinned key verifies it.
 func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revision string) (*policy.Bundle, policy.Signed, error) {
 	archive, err := store.Bundle(ctx, revision)
 	if err != nil {
@@ -93,12 +94,15 @@ func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revi
 		return nil, policy.Signed{}, err
 	}
 	by := ""
-	var best policy.Signed // a revision may be signed again, with another counter
+	var (
+		best  policy.Signed // a revision may be signed again, with another counter
+		proof policy.Proof
+	)
 	for _, p := range proofs {
 		signed, err := keys.Verify(bundle, policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest})
 		if err == nil {
 			if signed.Counter > best.Counter {
-				best = signed
+				best, proof = signed, policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest}
 			}
 			continue
 		}
@@ -108,7 +112,7 @@ func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revi
 		}
 	}
 	if best.KeyID != "" {
-		return bundle, best, nil
+		return bundle.WithProof(proof), best, nil
 	}
 	return nil, policy.Signed{}, unproven(revision, by, len(proofs), keys)
 }
@@ -133,7 +137,14 @@ func unproven(revision, by string, proofs int, keys policy.Keys) *policy.Signatu
 	}
 }
 
-// load brings the live revision into the engine. The last good one stays when it fails,
+// How a law came into the engine, as bronzeward_policy_loads_total tells it.
+const (
+	loadPrepared = "prepared"
+	loadCompiled = "compiled"
+)
+
+// load brings the live revision into the engine: at once when it is prepared, else it is read, verified and
+// compiled while whoever comes waits. The last good one stays when it fails,
 // and decides nothing: judge compares revisions. What failed is not tried again for a moment.
 func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
 	if err := l.remembered(revision); err != nil {
@@ -151,12 +162,18 @@ func (l *laws) load(ctx context.Context, g *Gateway, revision string) error {
 	if err := l.remembered(revision); err != nil {
 		return err
 	}
-	proofs, err := l.loadOnce(ctx, g, revision)
+	proofs, how := 0, loadPrepared
+	used, err := l.usePrepared(ctx, g, revision)
+	if err == nil && !used {
+		how = loadCompiled
+		proofs, err = l.loadOnce(ctx, g, revision)
+	}
 	if err == nil {
 		l.failure.Store(nil)
 		l.logged = ""
 		l.tell()
-		g.log.InfoContext(ctx, "policy loaded", slog.String("revision", revision))
+		g.metrics.loads.WithLabelValues(how).Inc()
+		g.log.InfoContext(ctx, "policy loaded", slog.String("revision", revision), slog.String("how", how))
 		return nil
 	}
 	if l.logged != revision {
@@ -178,7 +195,11 @@ func (l *laws) loadOnce(ctx context.Context, g *Gateway, revision string) (proof
 	if err != nil {
 		return proofs, err
 	}
-	return proofs, g.judge.Use(ctx, bundle)
+	if err := g.judge.Use(ctx, bundle); err != nil {
+		return proofs, err
+	}
+	l.ahead.prove(g.judge, bundle)
+	return proofs, nil
 }
 
 // followEvery is how often the watch over open calls looks without being told that

@@ -20,8 +20,11 @@ func (j *countingJudge) Decide(context.Context, *policy.Facts) policy.Decision {
 	j.asked++
 	return policy.Decision{Allow: true, Revision: j.revision, Reasons: j.reasons, UpstreamRoles: []string{"os:reader"}}
 }
-func (j *countingJudge) Use(context.Context, *policy.Bundle) error { return nil }
-func (j *countingJudge) Revision() string                          { return j.revision }
+func (j *countingJudge) Use(context.Context, *policy.Bundle) error     { return nil }
+func (j *countingJudge) Prepare(context.Context, *policy.Bundle) error { return nil }
+func (j *countingJudge) UsePrepared(string) bool                       { return false }
+func (j *countingJudge) Prepared() []string                            { return nil }
+func (j *countingJudge) Revision() string                              { return j.revision }
 func (j *countingJudge) DecideAct(context.Context, *policy.Act) policy.Decision {
 	return policy.Decision{}
 }

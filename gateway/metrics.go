@@ -19,6 +19,7 @@ type Metrics struct {
 	watches   *prometheus.GaugeVec
 	holds     holdGauges
 	lagging   prometheus.Gauge
+	loads     *prometheus.CounterVec
 }
 
 // NewMetrics makes the metrics and registers them; registering twice panics, which is
@@ -65,5 +66,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	reg.MustRegister(m.calls, m.seconds, m.decisions, m.attempts, m.limited, m.headers, m.rounds, m.waiting)
 	m.holds = newHoldGauges(reg)
 	m.lagging = newLaggingGauge(reg)
+	m.loads = newLoads(reg)
 	return m
 }

@@ -126,7 +126,7 @@ func (c *call) named(e audit.Entry, d *policy.Decision, w weighed) audit.Entry {
 	if w.match != nil {
 		e.ChangeID = w.match.ID.String()
 	}
-	if c.captures() && onlyApprovals(*d) {
+	if c.captures() && OnlyApprovals(*d) {
 		d.Allow = true
 		d.Reasons = slices.DeleteFunc(slices.Clone(d.Reasons), func(r policy.Reason) bool { return r.Code == approvalCode })
 		e.Verdict, e.Reasons, e.Codes = audit.Allowed, d.Reasons, d.Codes()
@@ -143,7 +143,7 @@ func (c *call) onlyThatChange(match *control.Change, now time.Time, d policy.Dec
 	if c.act.change == nil || match != nil && match.ID == c.act.change.ID {
 		return d
 	}
-	if !d.Allow && !onlyApprovals(d) {
+	if !d.Allow && !OnlyApprovals(d) {
 		return d // other rules refuse, and say why
 	}
 	why := "was proposed against something else than the machine runs now"

@@ -52,27 +52,34 @@ func (c *call) weigh(l *look, f *policy.Facts, live []control.Change, machine, e
 		f.Change = c.pendingFacts(id) // what settles a drift is judged as that, whether it is there yet or not
 	}
 	w.overtaken, w.onDisk, w.overtakenBy = c.moved(l, live)
-	if w.match != nil {
-		f.Change = changeFacts(w.match, c.person(), epoch)
+	w.decision = judgeApply(f, w.match, c.pendingFacts(id), c.person(), epoch, decide)
+	return w
+}
+
+// judgeApply judges an apply by somebody as the live change that it is; where it is none and nothing
+// but approvals is missing, as the one that it would become. It sets that change in the facts.
+func judgeApply(f *policy.Facts, match *control.Change, pending *policy.Change, by policy.Person, epoch uuid.UUID, decide func(*policy.Facts) policy.Decision) policy.Decision {
+	if match != nil {
+		f.Change = changeFacts(match, by, epoch)
 	}
-	w.decision = c.judgeOrigin(f, w.match, epoch, decide(f))
-	if w.match == nil && onlyApprovals(w.decision) {
+	d := judgeOrigin(f, match, by, epoch, decide(f))
+	if match == nil && OnlyApprovals(d) {
 		// Judged again with the name it would have, so that the refusal can say it. Only what
 		// nothing else refuses becomes a change.
-		f.Change = c.pendingFacts(id)
-		w.decision = c.judgeOrigin(f, nil, epoch, decide(f))
+		f.Change = pending
+		d = judgeOrigin(f, nil, by, epoch, decide(f))
 	}
-	return w
+	return d
 }
 
 // judgeOrigin holds the law's answer against what no policy can waive: also what it refuses
 // for approvals alone, because nobody is asked to approve what would be refused all the same.
-func (c *call) judgeOrigin(f *policy.Facts, match *control.Change, epoch uuid.UUID, d policy.Decision) policy.Decision {
+func judgeOrigin(f *policy.Facts, match *control.Change, by policy.Person, epoch uuid.UUID, d policy.Decision) policy.Decision {
 	counting := 0
 	if match != nil {
-		counting = len(match.Counting(d.Approvals, c.person(), epoch))
+		counting = len(match.Counting(d.Approvals, by, epoch))
 	}
-	if onlyApprovals(d) {
+	if OnlyApprovals(d) {
 		approved := invariants(f, policy.Decision{Allow: true}, 1)
 		d.Reasons = append(slices.Clone(d.Reasons), approved.Reasons...)
 		return d
@@ -186,5 +193,5 @@ func (c *call) mayCapture(d policy.Decision) bool {
 	if c.act != nil && c.act.name == ActChangesApply {
 		return false
 	}
-	return onlyApprovals(d) || c.captures() && d.Allow
+	return OnlyApprovals(d) || c.captures() && d.Allow
 }

@@ -38,7 +38,7 @@ func TestNoLawIsMadeLiveOnARestoredDatabase(t *testing.T) {
 	edit := filepath.Join(s.PolicyDir(), "bronzeward", "data.yaml")
 	text := must(os.ReadFile(edit))(t)
 	ok(t, os.WriteFile(edit, append(text, "# another law\n"...), 0o600))
-	activate := func() (string, error) { return s.Bronzeward(ctx, "sven", "policy", "activate", s.PolicyDir()) }
+	activate := func() (string, error) { return s.Bronzeward(ctx, "sven", "policy", "activate", "--direct", s.PolicyDir()) }
 
 	s.onData(t, s.Postgres.Restore, backup)
 	before := s.activations(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,7 +26,7 @@ const (
 // lawUnloaded is all that is told of a law that cannot be loaded for other reasons than its signature.
 const lawUnloaded = "the live policy cannot be loaded: this replica's log says why"
 
-// Report tells the other replicas which law this one has loaded, whenever that changes and every ten
+// Report tells the other replicas which law this one has loaded, and which it has prepared, whenever that changes and every ten
 // seconds, and counts those that lag, until ctx ends; then it tells that it stops. Nothing waits for it.
 func (g *Gateway) Report(ctx context.Context) {
 	tick := time.NewTicker(reportEvery)
@@ -34,7 +35,7 @@ func (g *Gateway) Report(ctx context.Context) {
 	failing := false
 	for due := true; ; {
 		snap := g.store.Snapshot()
-		if now := g.report(snap, told); due || now != told {
+		if now := g.report(snap, told); due || !reflect.DeepEqual(now, told) {
 			bounded, cancel := context.WithTimeout(ctx, reportWithin)
 			err := g.reportOnce(bounded, now)
 			cancel()
@@ -62,7 +63,7 @@ func (g *Gateway) Report(ctx context.Context) {
 
 // report is what is to be told now, after that.
 func (g *Gateway) report(snap *control.Snapshot, told control.ReplicaReport) control.ReplicaReport {
-	r := control.ReplicaReport{Process: g.process, Loaded: g.judge.Revision(), Wanted: snap.LiveRevision, Version: g.version}
+	r := control.ReplicaReport{Process: g.process, Loaded: g.judge.Revision(), Wanted: snap.LiveRevision, Version: g.version, Ahead: g.laws.ahead.told(g.judge)}
 	switch r.Loaded {
 	case snap.LiveRevision:
 		r.Counter = snap.BundleCounter
@@ -145,4 +146,16 @@ func newLaggingGauge(reg prometheus.Registerer) prometheus.Gauge {
 	})
 	reg.MustRegister(lagging)
 	return lagging
+}
+
+// newLoads counts how laws came into this replica's engine.
+func newLoads(reg prometheus.Registerer) *prometheus.CounterVec {
+	loads := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "bronzeward_policy_loads_total", Help: "Live laws this replica loaded, by how: prepared before they were live, or compiled while calls waited.",
+	}, []string{"how"})
+	for _, how := range []string{loadPrepared, loadCompiled} {
+		loads.WithLabelValues(how)
+	}
+	reg.MustRegister(loads)
+	return loads
 }

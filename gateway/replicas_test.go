@@ -56,6 +56,7 @@ func follows(t testing.TB, g *Gateway) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { g.Follow(ctx) })
+	running.Go(func() { g.PrepareLaws(ctx) })
 	running.Go(func() { g.Report(ctx) })
 	end = func() { cancel(); running.Wait() }
 	t.Cleanup(end)

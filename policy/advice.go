@@ -4,7 +4,7 @@ import "strings"
 
 // advice says what to do about a fault, by a piece of its message. The first that fits counts.
 var advice = []struct{ says, do string }{
-	{"undefined ref: input.", "the fact is misspelt: docs/policies.md lists all facts, schema/facts/schema.json is their schema"},
+	{"undefined ref: input.", "the fact is misspelt: docs/facts.md lists all facts, schema/facts/schema.json is their schema"},
 	{"undefined ref", "the name is misspelt, or the data it names are missing"},
 	{"rego_parse_error", "the file is no Rego v1: the line named is where reading stopped"},
 	{"unexpected", "the file is no Rego v1: the line named is where reading stopped"},

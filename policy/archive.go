@@ -2,6 +2,7 @@ package policy
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -89,6 +90,23 @@ func (b *Bundle) Archive() ([]byte, error) {
 		files = append(files, File{Path: ManifestFile, Body: b.proof.Manifest})
 	}
 	return pack(files)
+}
+
+// Packed is the bundle with what proves it as OPA packs one, which LoadArchive takes.
+func (b *Bundle) Packed() ([]byte, error) {
+	archive, err := b.Archive()
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	if _, err := zipped.Write(archive); err != nil {
+		return nil, fmt.Errorf("packing bundle: %w", err)
+	}
+	if err := zipped.Close(); err != nil { // before the bytes are taken
+		return nil, fmt.Errorf("packing bundle: %w", err)
+	}
+	return out.Bytes(), nil
 }
 
 // gathering is a bundle that is being read.

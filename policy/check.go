@@ -56,12 +56,7 @@ func Check(ctx context.Context, fsys fs.FS) ([]Fault, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range data {
-		// An entry of a calendar has its fault already, in better words.
-		if !slices.ContainsFunc(calendars, func(c Fault) bool { return c.File == f.File && c.Line == f.Line }) {
-			out = append(out, f)
-		}
-	}
+	out = append(out, elsewhere(data, calendars)...)
 	for _, f := range b.files {
 		if want, err := formatted(f); err == nil && !bytes.Equal(want, f.Body) {
 			out = append(out, Fault{File: f.Path, Line: firstDifference(want, f.Body), Message: "file is not formatted; run opa fmt --write"})
@@ -71,6 +66,14 @@ func Check(ctx context.Context, fsys fs.FS) ([]Fault, error) {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, strings.Compare(a.Message, b.Message))
 	})
 	return hinted(out), nil
+}
+
+// elsewhere are the faults of data at other places than those of a calendar: an entry of one has its
+// fault in better words.
+func elsewhere(data, calendars []Fault) []Fault {
+	return slices.DeleteFunc(slices.Clone(data), func(f Fault) bool {
+		return slices.ContainsFunc(calendars, func(c Fault) bool { return c.File == f.File && c.Line == f.Line })
+	})
 }
 
 // faultsOf takes a joined error apart.

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
@@ -37,6 +39,13 @@ type Engine struct {
 	budget time.Duration
 	log    *slog.Logger
 	live   atomic.Pointer[law]
+
+	mu     sync.Mutex // held where live changes
+	before *law       // what was live before, for a rollback; guarded by mu
+	ahead  []*law     // prepared, the last one first; guarded by mu
+
+	compilations atomic.Int64
+
 	// heard is told why the engine itself denied, by a trial that nobody shares; null otherwise.
 	heard func(cause error)
 }
@@ -61,14 +70,19 @@ func New(c EngineConfig) *Engine {
 	return &Engine{budget: c.Budget, log: c.Logger}
 }
 
-// Use compiles a bundle and makes it the law. Calls that are being judged finish under
-// the law they began with. On an error the law stays what it was.
+// Use compiles a bundle, unless it is prepared, and makes it the law. Calls that are being
+// judged finish under the law they began with. On an error the law stays what it was.
 func (e *Engine) Use(ctx context.Context, b *Bundle) error {
-	l, err := prepare(ctx, b)
+	if b != nil && e.UsePrepared(b.revision) {
+		return nil
+	}
+	l, err := e.compile(ctx, b)
 	if err != nil {
 		return err
 	}
-	e.live.Store(l)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.swap(l)
 	return nil
 }
 
@@ -88,24 +102,35 @@ func prepare(ctx context.Context, b *Bundle) (*law, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := lighten(ctx, c, store); err != nil {
+		return nil, err
+	}
 	l := &law{revision: b.revision, compiler: c, bundle: b}
+	if err := l.query(ctx, store); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// query prepares the two questions the engine asks of the law.
+func (l *law) query(ctx context.Context, store storage.Store) (err error) {
 	for _, q := range []struct {
 		text string
 		into *rego.PreparedEvalQuery
 	}{{AdmissionQuery, &l.admission}, {APIQuery, &l.api}} {
 		*q.into, err = rego.New(
 			rego.Query(q.text),
-			rego.Compiler(c),
+			rego.Compiler(l.compiler),
 			rego.Store(store),
 			rego.Capabilities(capabilities()),
 			rego.SetRegoVersion(ast.RegoV1),
 			rego.StrictBuiltinErrors(true),
 		).PrepareForEval(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("preparing %s: %w", q.text, err)
+			return fmt.Errorf("preparing %s: %w", q.text, err)
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // Decide judges a Call. It never fails: every failure is a denial with a code
@@ -152,7 +177,10 @@ func (e *Engine) judge(ctx context.Context, l *law, q rego.PreparedEvalQuery, in
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, e.budget, errBudget)
 	defer cancel()
-	rs, err := q.Eval(ctx, rego.EvalParsedInput(in))
+	// Without a cancel of ours OPA starts a goroutine for each decision, to wait for ctx.
+	late := topdown.NewCancel()
+	defer context.AfterFunc(ctx, late.Cancel)()
+	rs, err := q.Eval(ctx, rego.EvalParsedInput(in), rego.EvalExternalCancel(late))
 	if ctx.Err() != nil {
 		// Late is late, even if an answer came: what took longer than the budget
 		// is not trusted to be complete.

@@ -43,28 +43,28 @@ type RuleExplanation struct {
 	// empty when the rule fired.
 	Why     string `json:"why,omitempty"`
 	WhyLine int    `json:"why_line,omitempty"`
+	// WhyFacts are what that expression reads, and its variables; where it reads nothing itself, what the
+	// rules that it asks read.
+	WhyFacts []FactRead `json:"why_facts,omitempty"`
 }
 
-// Eval judges a Call written as YAML or JSON by a bundle and says why. Facts that are
-// not written have their zero value, except version (the current one) and phase
-// ("final"). A key that Facts do not have is an error.
-func Eval(ctx context.Context, b *Bundle, call []byte) (Explanation, error) {
-	f, err := DecodeFacts(call)
-	if err != nil {
-		return Explanation{}, err
-	}
-	e := New(EngineConfig{})
-	if err := e.Use(ctx, b); err != nil {
-		return Explanation{}, err
-	}
-	return e.Explain(ctx, f)
-}
-
-// DecodeFacts reads Facts written as YAML or JSON, strictly.
+// DecodeFacts reads Facts written as YAML or JSON. Facts that are not written have their zero
+// value, except version (the current one) and phase ("final"). A key that Facts do not have is an
+// error that names it.
 func DecodeFacts(text []byte) (*Facts, error) {
 	f := &Facts{Version: FactsVersion, Phase: "final"}
 	return f, decodeStrict(text, f, "facts")
 }
+
+// DecodeAct reads the facts of an Act in the same way.
+func DecodeAct(text []byte) (*Act, error) {
+	a := &Act{Version: FactsVersion}
+	return a, decodeStrict(text, a, "facts of an act")
+}
+
+// DecodeDocument reads one YAML or JSON document as JSON's own types; a key that stands twice, and
+// a number that is not finite, are errors.
+func DecodeDocument(text []byte) (any, error) { return decodeYAML(text) }
 
 // decodeStrict reads YAML or JSON into a value whose fields are tagged for JSON.
 func decodeStrict(text []byte, into any, what string) error {
@@ -138,6 +138,8 @@ func (l *law) explain(ctx context.Context, query rego.PreparedEvalQuery, in ast.
 		x := w.explain(r, out.Decision)
 		if x.Fired {
 			x.Facts = l.factsRead(r.place, in)
+		} else if t := w.seen[r.place]; t != nil {
+			x.WhyFacts = l.factsAsked(r.place, t, in)
 		}
 		out.Rules = append(out.Rules, x)
 	}
@@ -241,10 +243,14 @@ type trail struct {
 	index int
 	text  string
 	line  int
+	// from and to are the bytes of the file that the expression is.
+	from, to int
+	// names are the variables that had a value when the expression did not hold.
+	names map[ast.Var]ast.Value
 }
 
 func (*watcher) Enabled() bool               { return true }
-func (*watcher) Config() topdown.TraceConfig { return topdown.TraceConfig{} }
+func (*watcher) Config() topdown.TraceConfig { return topdown.TraceConfig{PlugLocalVars: true} }
 
 // TraceEvent takes one step of the evaluation.
 func (w *watcher) TraceEvent(ev topdown.Event) {
@@ -265,9 +271,22 @@ func (w *watcher) TraceEvent(ev topdown.Event) {
 		}
 		if t := w.seen[at]; node.Index >= t.index {
 			t.index, t.line = node.Index, node.Location.Row
+			t.from, t.to = node.Location.Offset, node.Location.Offset+len(node.Location.Text)
 			t.text = strings.Join(strings.Fields(string(node.Location.Text)), " ")
+			t.names = named(ev)
 		}
 	}
+}
+
+// named are the variables of an event by the names that the rule's author gave them.
+func named(ev topdown.Event) map[ast.Var]ast.Value {
+	out := map[ast.Var]ast.Value{}
+	for original, m := range ev.LocalMetadata {
+		if v := ev.Locals.Get(original); v != nil && m.Name != "" && !m.Name.IsGenerated() && !m.Name.IsWildcard() && ast.IsConstant(v) {
+			out[m.Name] = v
+		}
+	}
+	return out
 }
 
 func (w *watcher) explain(r coded, d Decision) RuleExplanation {

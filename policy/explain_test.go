@@ -2,8 +2,11 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const stagedCall = `
@@ -15,14 +18,7 @@ phase: early
 `
 
 func TestAnExplanationSaysWhatFiredAndWhyTheRestDidNot(t *testing.T) {
-	b, err := Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, err := Eval(context.Background(), b, []byte(stagedCall))
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := explained(t, stagedCall)
 	rules := map[string]RuleExplanation{}
 	for _, r := range x.Rules {
 		rules[r.Code] = r
@@ -30,10 +26,11 @@ func TestAnExplanationSaysWhatFiredAndWhyTheRestDidNot(t *testing.T) {
 	if r := rules["BW-MODE-004"]; !r.Fired || len(r.Messages) != 1 || r.Why != "" {
 		t.Errorf("BW-MODE-004 = %+v", r)
 	}
-	if r := rules["BW-MODE-002"]; r.Fired || r.Why != `input.call.mode == "reboot"` || r.WhyLine == 0 {
+	if r := rules["BW-MODE-002"]; r.Fired || r.Why != `input.call.mode == "reboot"` || r.WhyLine == 0 || !slices.Equal(r.WhyFacts, []FactRead{{"call.mode", `"staged"`}}) {
 		t.Errorf("BW-MODE-002 = %+v", r)
 	}
-	if r := rules["BW-TARGET-007"]; r.Fired || r.Why != "change.final" {
+	// What the rules it asks read counts, too.
+	if r := rules["BW-TARGET-007"]; r.Fired || r.Why != "change.final" || !slices.Contains(r.WhyFacts, FactRead{"phase", `"early"`}) {
 		t.Errorf("BW-TARGET-007 = %+v", r)
 	}
 	if r := rules["BW-IDENTITY-001"]; r.Fired || r.Why != "not input.caller.revoked == false" {
@@ -49,6 +46,76 @@ func TestAnExplanationSaysWhatFiredAndWhyTheRestDidNot(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
+	}
+}
+
+// explained is what the shipped law says of a call.
+func explained(t *testing.T, call string) Explanation {
+	t.Helper()
+	b, err := Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := DecodeFacts([]byte(call))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := New(EngineConfig{})
+	if err := e.Use(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	x, err := e.Explain(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// A variable of the expression has the value that it was last tried with, and no other expression's
+// variables are told.
+func TestAnExplanationTellsTheVariablesOfWhatDidNotHold(t *testing.T) {
+	b, err := Load(files(map[string]string{"bronzeward/rules/site/site.rego": `# METADATA
+# description: A site's own.
+package bronzeward.rules.site
+
+# METADATA
+# title: t
+# description: d
+# custom:
+#   code: BW-SITE-001
+#   hint: ""
+deny contains "x" if {
+	other := 1
+	some group in input.caller.groups
+	length := count(group)
+	length > other + 90
+}
+`, "bronzeward/admission/decision.rego": `package bronzeward.admission
+
+import data.bronzeward.rules.site
+
+decision := {"allow": count(site.deny) == 0}
+`, "bronzeward/api/decision.rego": `package bronzeward.api
+
+decision := {"allow": false}
+`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := New(EngineConfig{})
+	if err := e.Use(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	x, err := e.Explain(t.Context(), &Facts{Version: 1, Phase: "final", Caller: Caller{Groups: []string{"operators"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []RuleExplanation{{
+		Code: "BW-SITE-001", Title: "t", Rule: "data.bronzeward.rules.site", File: "bronzeward/rules/site/site.rego", Line: 11,
+		Why: "length > other + 90", WhyLine: 15, WhyFacts: []FactRead{{"length", "9"}, {"other", "1"}},
+	}}
+	if diff := cmp.Diff(want, x.Rules); diff != "" {
+		t.Error(diff)
 	}
 }
 

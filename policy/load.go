@@ -112,7 +112,10 @@ func collect(fsys fs.FS) (*gathering, error) {
 	return &g, errors.Join(append(errs, err)...)
 }
 
-// belongs tells whether a path is part of a bundle.
+// Belongs tells whether a path of a law's directory is part of the bundle.
+func Belongs(p string) bool { return belongs(p) && !hidden(p) }
+
+// belongs is Belongs of a path without names that begin with a dot.
 func belongs(p string) bool {
 	return path.Ext(p) == ".rego" || isData(p) || isSchema(p)
 }

@@ -140,9 +140,10 @@ type Tried struct {
 }
 
 // Trial says whether a bundle may become live: it compiles strictly, asks for no
-// fact that does not exist, its rules have codes, its windows and freezes can be read, one file has
-// each entry point, it has tests and they pass, it answers every sample call without failing, and it
-// allows none that an invariant forbids. All objections are in the error, joined.
+// fact that does not exist, its rules have codes, its data fit their schemas, its windows and freezes
+// can be read, one file has each entry point, it has tests and they pass, it answers every sample call
+// without failing, and it allows none that an invariant forbids. All objections are in the error, joined.
+// What was live before is not tried again when it is loaded, or judged by in a replay.
 func Trial(ctx context.Context, b *Bundle) (Tried, error) {
 	var cause error // of the engine's own last denial
 	e := New(EngineConfig{})
@@ -151,8 +152,16 @@ func Trial(ctx context.Context, b *Bundle) (Tried, error) {
 		return Tried{}, fmt.Errorf("trying bundle: %w", err)
 	}
 	errs := []error{b.parsed.typeCheck()}
-	for _, f := range slices.Concat(metadataFaults(b), calendarFaults(b), entryPointFaults(b)) {
+	misfits, err := dataFaults(b)
+	if err != nil {
+		return Tried{}, fmt.Errorf("trying bundle: %w", err)
+	}
+	calendars := calendarFaults(b)
+	for _, f := range slices.Concat(metadataFaults(b), calendars, entryPointFaults(b)) {
 		errs = append(errs, errors.New(f.String()))
+	}
+	for _, f := range slices.Concat(roleFaults(b), elsewhere(misfits, calendars)) {
+		errs = append(errs, fmt.Errorf("%s; %s", f, f.Hint))
 	}
 	groups := boundGroups(b)
 	all := samples()

@@ -88,6 +88,32 @@ func TestATrialRefusesWhatMustNotBecomeLive(t *testing.T) {
 	}
 }
 
+// Data that do not fit their schema refuse at the gate, with the key, its line and what to do; the very
+// same law, once it is live, is loaded and judges what is past. What fits is a control of its own: it
+// passes.
+func TestATrialHoldsDataAgainstTheirSchemas(t *testing.T) {
+	law, err := Load(with(t, "bronzeward/data.yaml", "quorum:", "quorom:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Trial(t.Context(), law)
+	for _, want := range []string{"bronzeward/data.yaml:", "data: the file: additional properties 'quorom' not allowed", "schema/data/law/schema.json"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %q", err, want)
+		}
+	}
+	if err := New(EngineConfig{}).Use(t.Context(), law); err != nil {
+		t.Errorf("it cannot judge what is past: %v", err)
+	}
+	good, err := Load(with(t, "bronzeward/data.yaml", "quorum:", "# more\nquorum:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Trial(t.Context(), good); err != nil {
+		t.Errorf("what fits: %v", err)
+	}
+}
+
 // Data is a site's own: the law's tests hold whatever it says.
 func TestALawWithASitesOwnDataPassesItsTrial(t *testing.T) {
 	b, err := Shipped()

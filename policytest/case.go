@@ -89,7 +89,7 @@ func Read(fsys fs.FS) ([]File, error) {
 		if err != nil {
 			return err
 		}
-		f, err := decode(text)
+		f, err := Decode(text)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", p, err))
 			return nil
@@ -104,7 +104,8 @@ func Read(fsys fs.FS) ([]File, error) {
 	return out, errors.Join(errs...)
 }
 
-func decode(text []byte) (File, error) {
+// Decode reads one case file, strictly.
+func Decode(text []byte) (File, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc map[string]any
 	if err := dec.Decode(&doc); err != nil {
@@ -157,13 +158,25 @@ func setLines(text []byte, f *File) {
 	}
 }
 
-// facts are the case's facts over the file's base.
-func (f File) facts(c Case) (*policy.Facts, error) {
+// Facts are a case's facts over the file's base.
+func (f File) Facts(c Case) (*policy.Facts, error) {
 	text, err := json.Marshal(lay(f.Base, c.Facts))
 	if err != nil {
 		return nil, err
 	}
 	return policy.DecodeFacts(text)
+}
+
+// Law is a bundle with the file's data laid over its own.
+func (f File) Law(b *policy.Bundle) (*policy.Bundle, error) {
+	if f.Data == nil {
+		return b, nil
+	}
+	text, err := json.Marshal(f.Data)
+	if err != nil {
+		return nil, err
+	}
+	return policy.OverlayFiles(b, policy.File{Path: "bronzeward/data.json", Body: text})
 }
 
 // lay lays one map over another without touching either.

@@ -103,6 +103,21 @@ func TestACaseThatWantsTheWrongThingDoesNotHold(t *testing.T) {
 	}
 }
 
+// What a case says of the first reason is answered in words.
+func TestACaseSaysWhichReasonCameFirst(t *testing.T) {
+	text := "base: {caller: {subject: olga, kind: robot}}\ncases:\n  - {name: a, want: {verdict: deny, codes: [BW-IDENTITY-002], says: so, hint: elsewhere}}\n"
+	results, err := Run(context.Background(), law(t), fstest.MapFS{"a.yaml": {Data: []byte(text)}})
+	if err != nil || len(results) != 1 {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	said := strings.Join(results[0].Failures, "\n")
+	for _, want := range []string{"the first reason is BW-", `, want "so" in it`, `, want "elsewhere" in it`} {
+		if !strings.Contains(said, want) || strings.Contains(said, "Code:") {
+			t.Errorf("no %q in %s", want, said)
+		}
+	}
+}
+
 func TestCaseFilesAreReadStrictly(t *testing.T) {
 	for name, text := range map[string]string{
 		"a key nobody knows":    "base: {}\ncases: []\nextra: 1\n",
@@ -143,7 +158,7 @@ func methods(t *testing.T) []methodRow {
 
 func TestEveryMethodOfTheTalosAPIForEveryRole(t *testing.T) {
 	ctx := context.Background()
-	e, err := engine(ctx, law(t), map[string]any{"quorum": map[string]any{"required": 0}})
+	e, err := File{Data: map[string]any{"quorum": map[string]any{"required": 0}}}.engine(ctx, law(t))
 	if err != nil {
 		t.Fatal(err)
 	}

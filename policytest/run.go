@@ -2,7 +2,6 @@ package policytest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -45,7 +44,7 @@ func RunSome(ctx context.Context, b *policy.Bundle, fsys fs.FS, wanted func(name
 	}
 	var out []Result
 	for _, f := range files {
-		e, err := engine(ctx, b, f.Data)
+		e, err := f.engine(ctx, b)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
@@ -53,7 +52,7 @@ func RunSome(ctx context.Context, b *policy.Bundle, fsys fs.FS, wanted func(name
 			if !wanted(title(f, c)) {
 				continue
 			}
-			facts, err := f.facts(c)
+			facts, err := f.Facts(c)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", title(f, c), err)
 			}
@@ -74,15 +73,10 @@ func RunSome(ctx context.Context, b *policy.Bundle, fsys fs.FS, wanted func(name
 }
 
 // engine is the bundle, with a file's data laid over its own.
-func engine(ctx context.Context, b *policy.Bundle, data map[string]any) (*policy.Engine, error) {
-	if data != nil {
-		text, err := json.Marshal(data)
-		if err != nil {
-			return nil, err
-		}
-		if b, err = policy.OverlayFiles(b, policy.File{Path: "bronzeward/data.json", Body: text}); err != nil {
-			return nil, err
-		}
+func (f File) engine(ctx context.Context, b *policy.Bundle) (*policy.Engine, error) {
+	b, err := f.Law(b)
+	if err != nil {
+		return nil, err
 	}
 	e := policy.New(policy.EngineConfig{})
 	return e, e.Use(ctx, b)
@@ -109,12 +103,17 @@ func (w Want) compare(d policy.Decision) []string {
 	if w.Redact != nil && d.Redact != *w.Redact {
 		fail("redact is %t, want %t", d.Redact, *w.Redact)
 	}
-	if w.Hint != "" && (len(d.Reasons) == 0 || !strings.Contains(d.Reasons[0].Hint, w.Hint)) {
-		fail("the first reason's hint is not %q: %+v", w.Hint, d.Reasons)
+	first := func(what, want string, of func(policy.Reason) string) {
+		switch {
+		case want == "" || len(d.Reasons) > 0 && strings.Contains(of(d.Reasons[0]), want):
+		case len(d.Reasons) == 0:
+			fail("there is no reason, want one whose %s has %q", what, want)
+		default:
+			fail("the first reason is %s, and its %s is %q, want %q in it", d.Reasons[0].Code, what, of(d.Reasons[0]), want)
+		}
 	}
-	if w.Says != "" && (len(d.Reasons) == 0 || !strings.Contains(d.Reasons[0].Message, w.Says)) {
-		fail("the first reason does not say %q: %+v", w.Says, d.Reasons)
-	}
+	first("hint", w.Hint, func(r policy.Reason) string { return r.Hint })
+	first("message", w.Says, func(r policy.Reason) string { return r.Message })
 	return out
 }
 

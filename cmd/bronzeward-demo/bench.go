@@ -19,7 +19,7 @@ import (
 // them. Nothing in it is judged by the clock: it fails only when a call does.
 
 // benchParts are the parts of a run, in their order.
-var benchParts = []string{"reads", "stream", "apply", "large", "law", "book", "approvals", "revocation", "revoked", "captures", "waiting"}
+var benchParts = []string{"reads", "stream", "apply", "large", "law", "book", "approvals", "revocation", "revoked", "captures", "waiting", "replay"}
 
 // benchOptions are the flags of the load program.
 type benchOptions struct {
@@ -73,8 +73,8 @@ func benchFlags(args []string) (benchOptions, error) {
 	}
 	o.only = strings.Split(only, ",")
 	for _, part := range o.only {
-		if !slices.Contains(benchParts, part) {
-			return o, fmt.Errorf("-only %s: there are %s", part, strings.Join(benchParts, ", "))
+		if !slices.Contains(benchParts, part) && part != swapPart {
+			return o, fmt.Errorf("-only %s: there are %s, and %s", part, strings.Join(benchParts, ", "), swapPart)
 		}
 	}
 	return o, nil
@@ -92,9 +92,10 @@ func (h *benchHouse) run(ctx context.Context, o benchOptions) (string, error) {
 	parts := map[string]func(context.Context, benchOptions) (string, error){
 		"reads": h.reads, "stream": h.streams, "apply": h.applies, "large": h.large, "law": h.law, "book": h.bookSize,
 		"approvals": h.approvals, "revocation": h.revocation, "revoked": h.revoked, "captures": h.captures, "waiting": h.waiting,
+		"replay": h.replays, swapPart: h.swap,
 	}
 	text := machine
-	for _, name := range benchParts {
+	for _, name := range append(slices.Clone(benchParts), swapPart) {
 		if !slices.Contains(o.only, name) {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"bronzeward/fixtures/world"
 )
 
-// startWorld starts the demo's world with one gateway.
+// startWorld starts the demo's world with two replicas of the gateway.
 func startWorld(ctx context.Context) (*world.World, string, error) {
 	path, err := binary()
 	if err != nil {
@@ -23,13 +23,15 @@ func startWorld(ctx context.Context) (*world.World, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	w, err := world.Start(ctx, world.Config{Dir: demoDir(), Binary: path, Progress: os.Stdout, Quorum: 1})
+	w, err := world.Start(ctx, world.Config{Dir: demoDir(), Binary: path, Progress: os.Stdout, Quorum: 1, Labels: []string{"env=production"}})
 	if err != nil {
 		return nil, "", err
 	}
-	if _, err := w.StartGateway(ctx, "gateway-1"); err != nil {
-		_ = w.Close()
-		return nil, "", err
+	for _, replica := range []string{"gateway-1", "gateway-2"} {
+		if _, err := w.StartGateway(ctx, replica); err != nil {
+			_ = w.Close()
+			return nil, "", err
+		}
 	}
 	if err := writeExamples(ctx, w); err != nil {
 		_ = w.Close()
@@ -47,14 +49,14 @@ func demo(ctx context.Context) error {
 	if err := errors.Join(linkCommands(w.Path("bin"), talosctl, w.Binary), writeAs(w), writeHome(w)); err != nil {
 		return errors.Join(err, w.Close())
 	}
-	g := w.Gateways["gateway-1"]
+	g, second := w.Gateways["gateway-1"], w.Gateways["gateway-2"]
 	fmt.Printf(`
 Bronzeward is up.
 
-  gateway        %s for talosctl, %s for bronzeward (API, health, metrics)
+  gateway        %s for talosctl, %s for bronzeward (API, health, metrics); a second replica beside it
   workers        worker-1, worker-2; control plane controlplane-1
   people         olga, otto (operators), vera (viewer), ada, abel (approvers), boris (operator and approver),
-                 sven (policy-admin), audrey (auditor), rhea (recovery-admin), bot-ci (automation), mallory (nobody)
+                 sven, selma (policy-admins), audrey (auditor), rhea (recovery-admin), bot-ci (automation), mallory (nobody)
   credentials    %s/NAME for talosctl; %s/NAME.crt and .key for bronzeward
   configuration  %s
   policy         %s: a copy of what is live; edit it, then: as sven bronzeward policy activate %s
@@ -77,6 +79,8 @@ and try, with the id and the digest that are printed in the place of chg_… and
 	case <-ctx.Done():
 	case <-g.Done():
 		return fmt.Errorf("the gateway ended; see %s", w.Path("gateway-1.log"))
+	case <-second.Done():
+		return fmt.Errorf("the second replica ended; see %s", w.Path("gateway-2.log"))
 	}
 	fmt.Println("\nstopping …")
 	began := time.Now()

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"bronzeward/fixtures/idp"
 	"bronzeward/fixtures/world"
 )
 
@@ -88,6 +89,13 @@ func s2(ctx context.Context, s *stage) (err error) {
 
 // past is a day of which the law has something to say.
 func (d *drafting) past(ctx context.Context) (err error) {
+	// Who sets a limit on what a law may deny of the past reads the book.
+	if err := edit(d.w.PolicyDir(), idp.GroupPolicyAdmins+": [policy-admin]", idp.GroupPolicyAdmins+": [policy-admin, auditor]"); err != nil {
+		return err
+	}
+	if out, err := d.w.Bronzeward(ctx, "sven", "policy", "activate", d.w.PolicyDir()); err != nil {
+		return fmt.Errorf("activating the first law: %w\n%s", err, out)
+	}
 	if d.first, err = d.live(ctx); err != nil {
 		return err
 	}

@@ -138,22 +138,24 @@ func (s *Store) BundleActivations(ctx context.Context) ([]BundleActivation, erro
 	})
 }
 
+const historyHint = "bronzeward policy history lists what was live"
+
 var revisionStart = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
 // BundleNamed is the revision of the saved bundle that begins so, with at least eight hex digits.
 // None is ErrNotFound, several are ErrInvalid.
 func (s *Store) BundleNamed(ctx context.Context, start string) (string, error) {
 	if !revisionStart.MatchString(start) {
-		return "", Worded(ErrInvalid, "%q is no revision: it has 64 hex digits, and the first eight are enough", clip(start))
+		return "", Advised(ErrInvalid, historyHint, "%q is no revision, which has 64 hex digits, of which the first eight are enough", clip(start))
 	}
 	found, err := collect(ctx, s, "looking for a bundle", sqlBundlesNamed, pgx.RowTo[string], start)
 	switch {
 	case err != nil:
 		return "", err
 	case len(found) == 0:
-		return "", Worded(ErrNotFound, "no law is saved under %s", start)
+		return "", Advised(ErrNotFound, "bronzeward policy save DIR keeps one, and bronzeward policy history lists what was live", "no law is saved under %.12s", start)
 	case len(found) > 1:
-		return "", Worded(ErrInvalid, "several laws begin with %s: give more of its digits", start)
+		return "", Advised(ErrInvalid, "give more of its digits, which bronzeward policy history -o json has whole", "several laws begin with %s", start)
 	}
 	return found[0], nil
 }

@@ -48,15 +48,27 @@ var (
 type WordedError struct {
 	What error
 	Text string
+	// Hint is what to do next; empty when Text says it.
+	Hint string
 }
 
 // Worded makes one.
 func Worded(is error, format string, args ...any) error {
-	return &WordedError{is, fmt.Sprintf(format, args...)}
+	return &WordedError{What: is, Text: fmt.Sprintf(format, args...)}
 }
 
-// Error is the sentence.
-func (e *WordedError) Error() string { return e.Text }
+// Advised is a sentence with what to do next.
+func Advised(is error, hint, format string, args ...any) error {
+	return &WordedError{What: is, Text: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Error is the sentence, and what to do.
+func (e *WordedError) Error() string {
+	if e.Hint == "" {
+		return e.Text
+	}
+	return e.Text + ": " + e.Hint
+}
 
 // Unwrap gives what it is.
 func (e *WordedError) Unwrap() error { return e.What }

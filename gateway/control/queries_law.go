@@ -30,4 +30,10 @@ var (
 	sqlReplicaReport string
 	//go:embed queries/replicas.sql
 	sqlReplicas string
+	//go:embed queries/bundle_prepare.sql
+	sqlBundlePrepare string
+	//go:embed queries/bundles_asked.sql
+	sqlBundlesAsked string
+	//go:embed queries/bundle_proof_kept.sql
+	sqlBundleProofKept string
 )

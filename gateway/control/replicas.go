@@ -24,6 +24,8 @@ type ReplicaReport struct {
 	FailedWhy string
 	// Version is the program's.
 	Version string
+	// Ahead is what it has compiled ahead.
+	Ahead
 	// Stopped is told last.
 	Stopped bool
 }
@@ -38,7 +40,8 @@ const (
 // statement on its own, takes none of the locks, and nothing is decided by it.
 func (s *Store) ReportReplica(ctx context.Context, r ReplicaReport) error {
 	_, err := s.pool.Exec(ctx, sqlReplicaReport, s.cfg.Instance, r.Process, r.Loaded, r.Counter, r.Wanted,
-		cut(r.FailedWhy, mostFailedWhy), cut(r.Version, mostVersion), r.Stopped)
+		cut(r.FailedWhy, mostFailedWhy), cut(r.Version, mostVersion), r.Stopped,
+		append([]string{}, r.Prepared...), append([]string{}, r.Preparing...), append([]string{}, r.Unprepared...))
 	if err != nil {
 		return sqlError("telling which law this replica has loaded", err)
 	}
@@ -64,6 +67,7 @@ type Replica struct {
 	Wanted    string
 	FailedWhy string
 	Version   string
+	Ahead
 	StartedAt time.Time
 	HeardAt   time.Time
 	// Silent is how long ago that is. Like the times, it is by the database's clock.
@@ -72,6 +76,13 @@ type Replica struct {
 
 // Heard is true when the replica told lately enough to be believed to be there.
 func (r Replica) Heard() bool { return r.Silent <= ReplicaSilence }
+
+// What is known of a replica and the live law.
+const (
+	ReplicaCurrent = "current"
+	ReplicaLagging = "lagging"
+	ReplicaSilent  = "silent"
+)
 
 // Agreement of the replicas on the live law.
 const (
@@ -106,6 +117,17 @@ func (r Replicas) Agree() string {
 	return AgreeYes
 }
 
+// StateOf is ReplicaSilent when nobody knows, ReplicaLagging when it has not loaded the live law, else ReplicaCurrent.
+func (r Replicas) StateOf(one Replica) string {
+	switch {
+	case !one.Heard():
+		return ReplicaSilent
+	case one.Loaded != r.Live:
+		return ReplicaLagging
+	}
+	return ReplicaCurrent
+}
+
 // Lagging are those that are heard and have not loaded the live law; none while no law is live.
 func (r Replicas) Lagging() (out []Replica) {
 	for _, one := range r.List {
@@ -123,7 +145,7 @@ func (s *Store) Replicas(ctx context.Context) (Replicas, error) {
 		var started, heard *time.Time
 		var silent float64
 		err = row.Scan(&out.Live, &out.Counter, &r.Instance, &r.Process, &r.Loaded, &r.Counter, &r.LoadedAt, &r.Wanted, &r.FailedWhy,
-			&r.Version, &started, &heard, &silent)
+			&r.Version, &started, &heard, &silent, &r.Prepared, &r.Preparing, &r.Unprepared)
 		if started != nil && heard != nil {
 			r.StartedAt, r.HeardAt, r.Silent = started.UTC(), heard.UTC(), time.Duration(silent*float64(time.Second))
 		}

@@ -25,8 +25,8 @@ var bootstrap string
 const (
 	// OldestSchema and NewestSchema are the versions of schema control this binary serves.
 	// Changes expand first and contract later, so that the range may grow beyond one.
-	OldestSchema int32 = 13
-	NewestSchema int32 = 13
+	OldestSchema int32 = 14
+	NewestSchema int32 = 14
 
 	versionTable = "control.schema_version"
 )

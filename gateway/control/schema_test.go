@@ -125,7 +125,7 @@ func TestMigrateRefusesAChangedMigration(t *testing.T) {
 	wantErr(t, migrateTo(t.Context(), conn, changed, nil), ErrSchema)
 
 	fewer := files(t)
-	delete(fewer, "013_replicas.sql")
+	delete(fewer, "014_prepared.sql")
 	wantErr(t, migrateTo(t.Context(), conn, fewer, nil), ErrSchema)
 }
 

@@ -51,6 +51,10 @@ func decodeText[T any](text []byte, into *T) error {
 			// Every other wrong kind was found before.
 			return malformed("%s is %s; it must be %s", where(kind.Field), number, kindOf(kind.Type))
 		}
+		var moment *time.ParseError
+		if errors.As(err, &moment) {
+			return malformed("a time in the body is not written as RFC 3339 does: 2026-03-02T10:00:00Z")
+		}
 		return malformed("the body does not read as what this request takes")
 	}
 	return nil

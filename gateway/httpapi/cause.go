@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -86,11 +87,12 @@ func problemOf(err error) *problem {
 // plainProblem is for errors that are told apart by what they are and carry no more. Their
 // texts are the store's own sentences.
 func plainProblem(err error) *problem {
+	detail, hint := advised(err)
 	switch {
 	case errors.Is(err, control.ErrInvalid):
-		return &problem{status: http.StatusBadRequest, code: "BW-HTTP-400", detail: err.Error()}
+		return &problem{status: http.StatusBadRequest, code: "BW-HTTP-400", detail: detail, hint: hint}
 	case errors.Is(err, control.ErrNotFound):
-		return &problem{status: http.StatusNotFound, code: "BW-HTTP-404", detail: err.Error()}
+		return &problem{status: http.StatusNotFound, code: "BW-HTTP-404", detail: detail, hint: hint}
 	case errors.Is(err, control.ErrRetired):
 		return conflict("BW-HOLDS-009", err.Error(), "bronzeward machines list --all")
 	case errors.Is(err, control.ErrTooEarly):
@@ -100,7 +102,7 @@ func plainProblem(err error) *problem {
 	case errors.Is(err, control.ErrConflict), errors.Is(err, control.ErrNoObservation),
 		errors.Is(err, control.ErrFrozen), errors.Is(err, control.ErrNotFrozen),
 		errors.Is(err, control.ErrContradicted), errors.Is(err, control.ErrNotOwner), errors.Is(err, control.ErrMoved):
-		return conflict("BW-HTTP-409", err.Error(), "")
+		return conflict("BW-HTTP-409", detail, hint)
 	case errors.Is(err, context.DeadlineExceeded):
 		return &problem{status: http.StatusGatewayTimeout, code: "BW-HTTP-504", detail: "this took too long", cause: err}
 	case errors.Is(err, context.Canceled):
@@ -111,6 +113,15 @@ func plainProblem(err error) *problem {
 	return &problem{
 		status: http.StatusInternalServerError, code: "BW-HTTP-500", detail: "the gateway failed inside this request; its log says where", cause: err,
 	}
+}
+
+// advised parts an error's sentence from what to do next.
+func advised(err error) (detail, hint string) {
+	var worded *control.WordedError
+	if errors.As(err, &worded) && worded.Hint != "" {
+		return strings.TrimSuffix(err.Error(), ": "+worded.Hint), worded.Hint
+	}
+	return err.Error(), ""
 }
 
 // tooEarlyWait is after how many seconds a judgement that came before the settle floor is worth

@@ -124,7 +124,7 @@ func (h *house) Read(_ context.Context, by identity.Actor, act, subject string) 
 		return audit.Receipt{}, err
 	}
 	receipt, err := h.write("read", act, subject)
-	if err == nil {
+	if receipt.RecordedAt = h.now; err == nil {
 		h.reads(receipt.ID, by, act, subject, audit.Allowed)
 	}
 	return receipt, err

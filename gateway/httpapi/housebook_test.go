@@ -23,6 +23,7 @@ type shelf struct {
 	waits       map[uuid.UUID]bool
 	checkpoints []audit.StoredCheckpoint
 	prove       error
+	uncounted   error
 	asked       audit.Filter // of the last list
 	page        audit.Page
 	inOrder     int // how often it was read in order
@@ -92,8 +93,15 @@ func (h *house) List(_ context.Context, f audit.Filter, p audit.Page) ([]audit.R
 	return rows[:p.Limit], rows[p.Limit-1].Cursor(), h.read
 }
 
+func (h *house) Count(_ context.Context, f audit.Filter) (int64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return int64(len(slices.DeleteFunc(slices.Clone(h.shelf.rows), func(r audit.Row) bool { return !wants(f, &r) }))), h.shelf.uncounted
+}
+
 func wants(f audit.Filter, r *audit.Row) bool {
-	return (f.Subject == "" || f.Subject == r.Subject && f.Issuer == r.Issuer) && (f.Verdict == "" || f.Verdict == r.Verdict)
+	return (f.Subject == "" || f.Subject == r.Subject && f.Issuer == r.Issuer) && (f.Verdict == "" || f.Verdict == r.Verdict) &&
+		(f.Until.IsZero() || r.RecordedAt.Before(f.Until)) && !r.RecordedAt.Before(f.Since)
 }
 
 func (h *house) Get(_ context.Context, id uuid.UUID) (audit.Row, error) {

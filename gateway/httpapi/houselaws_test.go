@@ -2,8 +2,8 @@ package httpapi
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -19,15 +19,11 @@ var packed = func() string {
 	if err != nil {
 		panic(err)
 	}
-	var out bytes.Buffer
-	zipped := gzip.NewWriter(&out)
-	if _, err := zipped.Write(b.Bytes()); err != nil {
+	out, err := b.Packed()
+	if err != nil {
 		panic(err)
 	}
-	if err := zipped.Close(); err != nil {
-		panic(err)
-	}
-	return out.String()
+	return string(out)
 }()
 
 const lawRevision = "1f4af3731c21b68007e1797cccc5eba0f81fa3aaf6e81b4862b5db4b71bdaa97"
@@ -53,12 +49,33 @@ func (h *house) ApproveLaw(ctx context.Context, _ identity.Actor, name string, o
 	return h.onLaw(ctx, "approve law "+name, once, name)
 }
 
-func (h *house) ActivateLaw(ctx context.Context, _ identity.Actor, name string, once *control.Once) (string, audit.Receipt, error) {
-	return h.onLaw(ctx, "activate law "+name, once, name)
+func (h *house) ActivateLaw(ctx context.Context, _ identity.Actor, name, replay string, once *control.Once) (string, audit.Receipt, error) {
+	return h.onLaw(ctx, "activate law "+name, once, name+replay)
 }
 
-func (h *house) RollBackLaw(ctx context.Context, _ identity.Actor, name string, once *control.Once) (string, audit.Receipt, error) {
-	return h.onLaw(ctx, "roll back law "+name, once, name)
+func (h *house) RollBackLaw(ctx context.Context, _ identity.Actor, name, replay string, once *control.Once) (string, audit.Receipt, error) {
+	return h.onLaw(ctx, "roll back law "+name, once, name+replay)
+}
+
+func (h *house) SavedLaw(context.Context, string) (*policy.Bundle, error) {
+	if h.fails != nil {
+		return nil, h.fails
+	}
+	return policy.Shipped()
+}
+
+func (h *house) LiveLaw(context.Context) (control.LiveLaw, error) {
+	all, err := h.BundleActivations(context.Background())
+	if err != nil {
+		return control.LiveLaw{}, err
+	}
+	at := begin
+	return control.LiveLaw{Activation: &all[0], Proof: &control.BundleProof{KeyID: "2026", Counter: 7}, Replicas: control.Replicas{
+		Live: lawRevision, Counter: 2, List: []control.Replica{
+			{Instance: "gateway-1", Process: numbered(71), Loaded: lawRevision, Counter: 2, LoadedAt: &at, Wanted: lawRevision, Version: "1.0.0", StartedAt: begin, HeardAt: begin},
+			{Instance: "gateway-2", Process: numbered(72), Wanted: lawRevision, FailedWhy: "the key 2026 is missing", StartedAt: begin, HeardAt: begin, Silent: 61 * time.Second},
+		},
+	}}, nil
 }
 
 func (h *house) LawDifference(_ context.Context, from, _ string) (policy.Difference, error) {

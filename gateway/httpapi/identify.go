@@ -78,7 +78,7 @@ func (c *call) accepts() error {
 		if q, err := strconv.ParseFloat(params["q"], 64); err == nil && q == 0 {
 			continue
 		}
-		if kind == "*/*" || kind == "application/*" || kind == jsonType {
+		if kind == "*/*" || kind == "application/*" || kind == jsonType || kind == c.route.gives() {
 			return nil
 		}
 	}

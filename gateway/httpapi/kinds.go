@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"reflect"
+	"time"
 )
 
 // number and wholeNumber are the two kinds of numbers: those JSON has, and those a request
@@ -14,6 +15,9 @@ const (
 
 // kindOf is what JSON calls the kind of a Go type.
 func kindOf(t reflect.Type) string {
+	if t == reflect.TypeFor[time.Time]() {
+		return "a string"
+	}
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"

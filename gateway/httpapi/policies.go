@@ -32,18 +32,22 @@ func (d *door) listPolicies(c *call) (answer, error) {
 		return nil, err
 	}
 	body := api.PolicyActivationList{Items: make([]api.PolicyActivation, 0, len(all))}
-	for _, a := range all {
-		one := api.PolicyActivation{
-			Counter: a.Counter, Revision: a.Revision, Way: api.PolicyActivationWay(a.Way), SignedCounter: a.Signed, Required: a.Required,
-			DecisionID: a.EntryID.String(), At: a.At.UTC(),
-		}
-		if a.Person != (policy.Person{}) {
-			by := viewPerson(a.Person)
-			one.By = &by
-		}
-		body.Items = append(body.Items, one)
+	for i := range all {
+		body.Items = append(body.Items, viewActivation(&all[i]))
 	}
 	return api.ListPolicies200JSONResponse{Body: body}.VisitListPoliciesResponse, nil
+}
+
+func viewActivation(a *control.BundleActivation) api.PolicyActivation {
+	one := api.PolicyActivation{
+		Counter: a.Counter, Revision: a.Revision, Way: api.PolicyActivationWay(a.Way), SignedCounter: a.Signed, Required: a.Required,
+		DecisionID: a.EntryID.String(), At: a.At.UTC(),
+	}
+	if a.Person != (policy.Person{}) {
+		by := viewPerson(a.Person)
+		one.By = &by
+	}
+	return one
 }
 
 func (d *door) savePolicy(c *call) (answer, error) {
@@ -78,13 +82,10 @@ func savedPolicy(revision string) answer {
 // lawAct is an act on a saved law that gives its revision.
 type lawAct func(ctx context.Context, by identity.Actor, name string, once *control.Once) (string, audit.Receipt, error)
 
-// onLaw does an act on the law of the path.
+// onLaw does an act on the law of the path. The body was read.
 func (d *door) onLaw(c *call, do lawAct, visit func(api.OnePolicyActJSONResponse) answer) (answer, error) {
 	name, err := c.word()
 	if err != nil {
-		return nil, err
-	}
-	if err := decode(c, &struct{}{}); err != nil {
 		return nil, err
 	}
 	done := func(revision string) answer {
@@ -103,19 +104,39 @@ func (d *door) onLaw(c *call, do lawAct, visit func(api.OnePolicyActJSONResponse
 }
 
 func (d *door) approvePolicy(c *call) (answer, error) {
+	if err := decode(c, &struct{}{}); err != nil {
+		return nil, err
+	}
 	return d.onLaw(c, d.Laws.ApproveLaw, func(body api.OnePolicyActJSONResponse) answer {
 		return api.ApprovePolicy201JSONResponse{OnePolicyActJSONResponse: body}.VisitApprovePolicyResponse
 	})
 }
 
+// toLive is an act that makes a law live, with what its caller says of a replay.
+type toLive func(ctx context.Context, by identity.Actor, name, replay string, once *control.Once) (string, audit.Receipt, error)
+
+func (d *door) lawToLive(c *call, do toLive, visit func(api.OnePolicyActJSONResponse) answer) (answer, error) {
+	var body api.PolicyToLive
+	if err := decode(c, &body); err != nil {
+		return nil, err
+	}
+	said, err := claimOf(body.Replay)
+	if err != nil {
+		return nil, err
+	}
+	return d.onLaw(c, func(ctx context.Context, by identity.Actor, name string, once *control.Once) (string, audit.Receipt, error) {
+		return do(ctx, by, name, said, once)
+	}, visit)
+}
+
 func (d *door) activatePolicy(c *call) (answer, error) {
-	return d.onLaw(c, d.Laws.ActivateLaw, func(body api.OnePolicyActJSONResponse) answer {
+	return d.lawToLive(c, d.Laws.ActivateLaw, func(body api.OnePolicyActJSONResponse) answer {
 		return api.ActivatePolicy201JSONResponse{OnePolicyActJSONResponse: body}.VisitActivatePolicyResponse
 	})
 }
 
 func (d *door) rollBackPolicy(c *call) (answer, error) {
-	return d.onLaw(c, d.Laws.RollBackLaw, func(body api.OnePolicyActJSONResponse) answer {
+	return d.lawToLive(c, d.Laws.RollBackLaw, func(body api.OnePolicyActJSONResponse) answer {
 		return api.RollBackPolicy201JSONResponse{OnePolicyActJSONResponse: body}.VisitRollBackPolicyResponse
 	})
 }

@@ -35,6 +35,7 @@ type reading struct {
 	order  audit.Order
 	own    bool
 	follow bool
+	whole  bool // records, which there are none of one's own alone
 	// asked are the parameters that make it this reading and no other.
 	asked url.Values
 }
@@ -151,7 +152,7 @@ func badCursor(why string) *problem {
 // mayOwn adds what is left to somebody who may not read all of the book.
 func (c *call) mayOwn(rd *reading, err error) error {
 	var denied denial
-	if rd.own || !errors.As(err, &denied) {
+	if rd.own || rd.whole || !errors.As(err, &denied) {
 		return err
 	}
 	p := deniedProblem(denied)

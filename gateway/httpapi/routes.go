@@ -40,6 +40,18 @@ func (rt *route) first() string {
 	return rt.act
 }
 
+// gives is the type of what the route answers when it refuses nothing.
+func (rt *route) gives() string {
+	switch {
+	case rt.method != http.MethodGet:
+	case rt.path == "/policies/{id}":
+		return gzipType
+	case rt.path == "/decisions/records":
+		return linesType
+	}
+	return jsonType
+}
+
 // within is how long a body of the largest size may take to arrive.
 func (rt *route) within() time.Duration {
 	if rt.most > mediumBody {
@@ -87,8 +99,10 @@ func (d *door) routes() []route {
 		{http.MethodPost, "/recovery", "recovery.enter", smallBody, d.enterRecovery},
 		{http.MethodPost, "/recovery/endings", "recovery.exit", smallBody, d.exitRecovery},
 		{http.MethodPost, "/machines/{id}/releases", "machines.release", smallBody, d.releaseMachine},
+		{http.MethodGet, "/policy", actPolicyRead, 0, d.getPolicyStatus},
 		{http.MethodGet, "/policies", actPolicyRead, 0, d.listPolicies},
 		{http.MethodPost, "/policies", "policy.save", bundleBody, d.savePolicy},
+		{http.MethodGet, "/policies/{id}", actPolicyRead, 0, d.getPolicyArchive},
 		{http.MethodGet, "/policies/{id}/differences", actPolicyRead, 0, d.getPolicyDifferences},
 		{http.MethodPost, "/policies/{id}/approvals", "policy.approve", smallBody, d.approvePolicy},
 		{http.MethodPost, "/policies/{id}/activations", "policy.activate", smallBody, d.activatePolicy},
@@ -98,6 +112,7 @@ func (d *door) routes() []route {
 		{http.MethodGet, "/digest-keys", actDigestKeysRead, 0, d.listDigestKeys},
 		{http.MethodPost, "/digest-keys", "digest-keys.add", smallBody, d.addDigestKey},
 		{http.MethodGet, "/decisions", actDecisionsRead, 0, d.listDecisions},
+		{http.MethodGet, "/decisions/records", actDecisionsRead, 0, d.listDecisionRecords},
 		{http.MethodGet, "/decisions/{id}", actDecisionsRead, 0, d.getDecision},
 		{http.MethodGet, "/decisions/{id}/proof", actProofsRead, 0, d.getDecisionProof},
 		{http.MethodGet, "/checkpoints", actProofsRead, 0, d.listCheckpoints},

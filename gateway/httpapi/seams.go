@@ -147,21 +147,25 @@ type Recoveries interface {
 }
 
 // Laws are brought, agreed to and made live. A law is named by its revision, the first eight digits of
-// it or more, or as the previous one. What does not read or pass its trial is control.ErrInvalid.
+// it or more, or as the previous one; where it is only looked at, as the live one too. What does not read or pass its trial is control.ErrInvalid.
 type Laws interface {
 	// BringLaw keeps a law, as OPA packs one, that makes nothing live.
 	BringLaw(ctx context.Context, by identity.Actor, archive []byte, once *control.Once) (revision string, entry audit.Receipt, err error)
 	ApproveLaw(ctx context.Context, by identity.Actor, name string, once *control.Once) (revision string, entry audit.Receipt, err error)
-	ActivateLaw(ctx context.Context, by identity.Actor, name string, once *control.Once) (revision string, entry audit.Receipt, err error)
+	// ActivateLaw makes a kept law live. replay is what the caller says of a replay, for the entry.
+	ActivateLaw(ctx context.Context, by identity.Actor, name, replay string, once *control.Once) (revision string, entry audit.Receipt, err error)
 	// RollBackLaw makes live again what was live before.
-	RollBackLaw(ctx context.Context, by identity.Actor, name string, once *control.Once) (revision string, entry audit.Receipt, err error)
-	// LawDifference says how the second differs from the first; live is a name, too.
+	RollBackLaw(ctx context.Context, by identity.Actor, name, replay string, once *control.Once) (revision string, entry audit.Receipt, err error)
+	// SavedLaw is a kept law with what proves it.
+	SavedLaw(ctx context.Context, name string) (*policy.Bundle, error)
+	// LawDifference says how the second differs from the first.
 	LawDifference(ctx context.Context, from, to string) (policy.Difference, error)
 }
 
-// LawHistory reads what was live, the newest first.
+// LawHistory reads what was live, the newest first, and what is.
 type LawHistory interface {
 	BundleActivations(ctx context.Context) ([]control.BundleActivation, error)
+	LiveLaw(ctx context.Context) (control.LiveLaw, error)
 }
 
 // ChangeStore reads changes.
@@ -219,6 +223,8 @@ type DecisionStore interface {
 	// one caller's own, and has audit.ErrNotFound for everybody else's.
 	Get(ctx context.Context, id uuid.UUID) (audit.Row, error)
 	GetOf(ctx context.Context, id uuid.UUID, issuer, subject string) (audit.Row, error)
+	// Count is how many entries the filter gives; it takes long in a large book.
+	Count(ctx context.Context, f audit.Filter) (int64, error)
 }
 
 // OrderStore reads the book in the order of its tree; *audit.Reader does.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -116,6 +117,19 @@ func (w *world) refuses(t testing.TB, r *http.Request, status int, code string) 
 var description = sync.OnceValues(func() (routers.Router, error) {
 	// It names the YAML of itself, which the validator has no decoder for.
 	openapi3filter.RegisterBodyDecoder("application/yaml", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder(gzipType, openapi3filter.FileBodyDecoder)
+	openapi3filter.RegisterBodyDecoder(linesType, func(body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn) (any, error) {
+		lines := []any{}
+		for dec := json.NewDecoder(body); ; {
+			var line any
+			if err := dec.Decode(&line); errors.Is(err, io.EOF) {
+				return lines, nil
+			} else if err != nil {
+				return nil, err
+			}
+			lines = append(lines, line)
+		}
+	})
 	doc, err := openapi3.NewLoader().LoadFromData(openAPI)
 	if err != nil {
 		return nil, err

@@ -87,14 +87,20 @@ func takeVersion(resp *machine.VersionResponse, e *Evidence) error {
 		return malformedf("the answer holds an error of another hop")
 	}
 
-	parts := versionTag.FindStringSubmatch(m.GetVersion().GetTag())
+	var err error
+	e.Version, e.Minor, err = ReadVersion(m.GetVersion().GetTag())
+
+	return err
+}
+
+// ReadVersion reads a Talos version, "v1.13.6", and its minor, "1.13".
+func ReadVersion(tag string) (version, minor string, err error) {
+	parts := versionTag.FindStringSubmatch(tag)
 	if parts == nil {
-		return malformedf("the version is none of Talos's form")
+		return "", "", malformedf("the version is none of Talos's form")
 	}
 
-	e.Version, e.Minor = parts[0], parts[1]+"."+parts[2]
-
-	return nil
+	return parts[0], parts[1] + "." + parts[2], nil
 }
 
 func takeStage(r *cosi.Resource, e *Evidence) error {

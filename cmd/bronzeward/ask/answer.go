@@ -30,20 +30,9 @@ type Answer struct {
 // zero value.
 func Received[T any](resp *http.Response, err error) (T, Answer, error) {
 	var value T
-	if err != nil {
-		return value, Answer{}, err
-	}
-	said := Answer{
-		Status: resp.StatusCode, Decision: resp.Header.Get("Bronzeward-Decision"), Tag: resp.Header.Get("ETag"), Now: time.Now(),
-	}
-	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		said.Now = at
-	}
-	switch {
-	case resp.StatusCode == http.StatusNotModified:
-		return value, said, nil
-	case resp.StatusCode/100 != 2:
-		return value, said, problemOf(resp)
+	said, err := receive(resp, err)
+	if err != nil || resp.StatusCode == http.StatusNotModified {
+		return value, said, err
 	}
 	decoder := json.NewDecoder(resp.Body)
 	decoder.UseNumber() // a number of a configuration is shown as it is written
@@ -51,6 +40,32 @@ func Received[T any](resp *http.Response, err error) (T, Answer, error) {
 		return value, said, fmt.Errorf("reading what %s answered: %w", resp.Request.URL.Host, err)
 	}
 	return value, said, nil
+}
+
+// ReceivedBytes gives an answer that is no JSON text as it came, and anything but success as an error.
+func ReceivedBytes(resp *http.Response, err error) ([]byte, Answer, error) {
+	said, err := receive(resp, err)
+	if err != nil {
+		return nil, said, err
+	}
+	body, err := io.ReadAll(resp.Body) // it is in memory
+	return body, said, err
+}
+
+func receive(resp *http.Response, err error) (Answer, error) {
+	if err != nil {
+		return Answer{}, err
+	}
+	said := Answer{
+		Status: resp.StatusCode, Decision: resp.Header.Get("Bronzeward-Decision"), Tag: resp.Header.Get("ETag"), Now: time.Now(),
+	}
+	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		said.Now = at
+	}
+	if resp.StatusCode != http.StatusNotModified && resp.StatusCode/100 != 2 {
+		return said, problemOf(resp)
+	}
+	return said, nil
 }
 
 // ProblemError is a refusal of the API.

@@ -9,9 +9,9 @@ import (
 	"bronzeward/cmd/bronzeward/cli"
 )
 
-// OpenOne reads one decision where it is found, and gives what else is there: past is null at a
-// gateway, which keeps its laws to itself. close is to be called when there is no error.
-func (f SourceFlags) OpenOne(ctx context.Context, g *cli.Globals, from Settings, id string) (e audit.Entry, past *Past, closing func(), err error) {
+// OpenOne reads one decision where it is found, and gives what else is there. close is to be called when there is
+// no error.
+func (f SourceFlags) OpenOne(ctx context.Context, g *cli.Globals, from Settings, id string) (e audit.Entry, past Past, closing func(), err error) {
 	parsed, err := decisionID(id)
 	if err != nil {
 		return e, nil, nil, err
@@ -21,10 +21,11 @@ func (f SourceFlags) OpenOne(ctx context.Context, g *cli.Globals, from Settings,
 	if err != nil {
 		return e, nil, nil, err
 	}
-	var where source = &gateway{Client: client, own: f.Own}
+	var where source
 	if pool != nil {
-		past = PastOf(pool)
-		where = &database{reader: audit.NewReader(pool), tree: treeReader{pool}}
+		past, where = PastOf(pool), &database{reader: audit.NewReader(pool), tree: treeReader{pool}}
+	} else {
+		past, where = PastAt(client), &gateway{Client: client, own: f.Own}
 	}
 	w, err := where.show(ctx, parsed)
 	if err == nil {

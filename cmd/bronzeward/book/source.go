@@ -24,7 +24,8 @@ type SourceFlags struct {
 type ReachFlags struct {
 	DatabaseFlags
 	ask.Flags
-	Gateway bool `group:"server" help:"Ask the gateway, even where a database login is named."`
+	Gateway bool `group:"server" xor:"way" help:"Ask the gateway, even where a database login is named."`
+	Direct  bool `group:"database" xor:"way" help:"Read the book in its database, and ask no gateway where no login of it is named."`
 }
 
 // client is the gateway that is named.
@@ -46,7 +47,7 @@ func (f ReachFlags) reach(ctx context.Context, g *cli.Globals, from Settings) (p
 		if err == nil {
 			return pool, nil, pool.Close, nil
 		}
-		if !errors.Is(err, errNoLogin) {
+		if f.Direct || !errors.Is(err, errNoLogin) {
 			return nil, nil, nil, err
 		}
 	}
@@ -89,6 +90,9 @@ func (f SourceFlags) open(ctx context.Context, g *cli.Globals, from Settings) (s
 				return nil, nil, err
 			}
 			return &database{reader: audit.NewReader(pool), tree: treeReader{pool}}, pool.Close, nil
+		}
+		if f.Direct {
+			return nil, nil, cli.Usage(errNoLogin)
 		}
 	}
 	f.Gateway = f.Gateway || f.Own

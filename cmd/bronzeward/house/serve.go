@@ -175,7 +175,7 @@ func (s *Serve) run(ctx context.Context, r rooms, sender *notify.Sender, listene
 	})
 	// The sequencer goes on until everything else has stopped, for the last rows; then its
 	// connection closes, and with it another replica has the lock.
-	for _, work := range []func(context.Context){r.gw.Follow, r.gw.Report, r.gw.Settle, r.gw.Keep, r.gw.Watch, r.gw.WatchCredentials, r.sequencing.run} {
+	for _, work := range []func(context.Context){r.gw.Follow, r.gw.PrepareLaws, r.gw.Report, r.gw.Settle, r.gw.Keep, r.gw.Watch, r.gw.WatchCredentials, r.sequencing.run} {
 		group.Go(func() error { work(background); return nil })
 	}
 	group.Go(func() error { return r.epoch.follow(ctx, r.store, r.log) })

@@ -121,7 +121,7 @@ type policyActivateCmd struct {
 }
 
 func (p *policyActivateCmd) Run(ctx context.Context, g *cli.Globals) error {
-	if _, err := os.Stat(p.Law); err != nil && revisionLike(p.Law) {
+	if _, err := os.Stat(p.Law); err != nil && book.RevisionLike(p.Law) {
 		return p.live(ctx, g, p.WayFlags, p.Law, nil, (*gateway.Acts).Activate, false)
 	}
 	b, err := loadBundle(p.Law)
@@ -138,7 +138,7 @@ type policyRollbackCmd struct {
 }
 
 func (p *policyRollbackCmd) Run(ctx context.Context, g *cli.Globals) error {
-	if p.Revision != "previous" && !revisionLike(p.Revision) {
+	if p.Revision != "previous" && !book.RevisionLike(p.Revision) {
 		return cli.Usage(fmt.Errorf("%q is no revision of a law that was live, and not previous: bronzeward policy history", p.Revision))
 	}
 	return p.live(ctx, g, p.WayFlags, p.Revision, nil, (*gateway.Acts).Rollback, true)
@@ -183,7 +183,7 @@ func (f GateFlags) live(ctx context.Context, g *cli.Globals, way WayFlags, name 
 	}
 	draft := gateway.Draft{Bundle: b, Tried: tried}
 	if limited {
-		if draft.Replay, err = f.pass(ctx, g, book.PastOf(d.store.Pool()), since, b); err != nil {
+		if _, draft.Replay, err = f.pass(ctx, g, book.PastOf(d.store.Pool()), since, b); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package law
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"net/http"
@@ -30,27 +29,12 @@ func (f WayFlags) asks() (bool, error) {
 	return f.Server != "" || file.Server != "", err
 }
 
-// pack packs a law with what proves it, as OPA does: a gzipped tar.
-func pack(b *policy.Bundle) ([]byte, error) {
-	archive, err := b.Archive()
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	zipped := gzip.NewWriter(&out)
-	if _, err := zipped.Write(archive); err != nil {
-		return nil, err
-	}
-	err = zipped.Close() // before the bytes are taken
-	return out.Bytes(), err
-}
-
 // asked is a gateway that is asked about laws.
 type asked struct{ *ask.Client }
 
 // bring has a law tried and kept.
 func (a asked) bring(ctx context.Context, b *policy.Bundle) (decision string, err error) {
-	body, err := pack(b)
+	body, err := b.Packed()
 	if err != nil {
 		return "", err
 	}
@@ -59,12 +43,13 @@ func (a asked) bring(ctx context.Context, b *policy.Bundle) (decision string, er
 	return said.Decision, err
 }
 
-// live makes a kept law live, or goes back to it.
-func (a asked) live(ctx context.Context, name string, back bool) (revision, decision string, err error) {
+// live makes a kept law live, or goes back to it. replayed is what a replay came to; null without one.
+func (a asked) live(ctx context.Context, name string, replayed *api.PolicyReplay, back bool) (revision, decision string, err error) {
 	defer a.Busy("the gateway tries the law, and makes it live")()
-	act := func() (*http.Response, error) { return a.ActivatePolicy(ctx, name, nil, api.Nothing{}) }
+	body := api.PolicyToLive{Replay: replayed}
+	act := func() (*http.Response, error) { return a.ActivatePolicy(ctx, name, nil, body) }
 	if back {
-		act = func() (*http.Response, error) { return a.RollBackPolicy(ctx, name, nil, api.Nothing{}) }
+		act = func() (*http.Response, error) { return a.RollBackPolicy(ctx, name, nil, body) }
 	}
 	done, said, err := ask.Received[api.PolicyAct](act())
 	return done.Revision, said.Decision, err
@@ -77,38 +62,53 @@ func (f GateFlags) askLive(ctx context.Context, g *cli.Globals, way WayFlags, na
 	if err != nil {
 		return err
 	}
-	if limited && b == nil {
-		return cli.Usage(fmt.Errorf("--replay-since needs the law itself, and %s is only its name: give the directory, or --direct", name))
-	}
 	client, err := way.Open(g)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	a := asked{client}
 	if b != nil {
 		if _, err := try(ctx, g, name, b); err != nil {
 			return err
 		}
-		if limited {
-			store, done, err := openStore(ctx, g)
-			if err != nil {
-				return fmt.Errorf("a replay reads the book: %w", err)
-			}
-			defer done()
-			if _, err := f.pass(ctx, g, book.PastOf(store.Pool()), since, b); err != nil {
-				return err
-			}
+	}
+	var replayed *api.PolicyReplay
+	if limited {
+		if replayed, err = f.askPass(ctx, g, way, since, name, b); err != nil {
+			return err
 		}
+	}
+	a := asked{client}
+	if b != nil {
 		if _, err := a.bring(ctx, b); err != nil {
 			return err
 		}
 		name = b.Revision()
 	}
-	revision, decision, err := a.live(ctx, name, back)
+	revision, decision, err := a.live(ctx, name, replayed, back)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(g.Out, "revision %s is live (decision %s)\n", revision, decision)
 	return nil
+}
+
+// askPass replays the past, which the gateway gives, by a law, which is the kept one of that name without one.
+func (f GateFlags) askPass(ctx context.Context, g *cli.Globals, way WayFlags, since book.Range, name string, b *policy.Bundle) (*api.PolicyReplay, error) {
+	reader, err := way.Open(g)
+	if err != nil {
+		return nil, err
+	}
+	past := book.PastAt(reader)
+	defer past.Close()
+	if b == nil {
+		if b, err = past.Law(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	report, _, err := f.pass(ctx, g, past, since, b)
+	if err != nil {
+		return nil, err
+	}
+	return f.claim(since, &report), nil
 }

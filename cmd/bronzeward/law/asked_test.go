@@ -39,10 +39,12 @@ func TestEachCommandAsksForItsOwnActAlone(t *testing.T) {
 		"activate 1f4af373": "POST /policies/1f4af373/activations",
 		"approve 1f4af373":  "POST /policies/1f4af373/approvals",
 		"history":           "GET /policies",
+		"status":            "GET /policy",
 	} {
 		t.Run(command, func(t *testing.T) {
 			s := clitest.NewStub(t)
 			s.On("POST /policies/{id}/{act}", clitest.Gives(http.StatusCreated, api.PolicyAct{Revision: someRevision}))
+			s.On("GET /policy", clitest.Gives(http.StatusOK, api.PolicyStatus{Replicas: []api.PolicyReplica{}}))
 			s.On("GET /policies", clitest.Gives(http.StatusOK, api.PolicyActivationList{Items: []api.PolicyActivation{}}))
 			if got := asking(t, strings.Fields(command)...); got.Code != 0 {
 				t.Fatalf("%+v", got)

@@ -31,6 +31,9 @@ func (p *policyCheckCmd) Run(ctx context.Context, g *cli.Globals) error {
 	slices.SortStableFunc(faults, func(a, b policy.Fault) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
 	})
+	if g.Output == "table" && len(faults) == 0 {
+		return p.whole(g)
+	}
 	if err := g.Print(faults, []string{"PLACE", "PROBLEM", "WHAT TO DO"}, func(row func(...string)) {
 		for _, f := range faults {
 			row(fmt.Sprintf("%s:%d", f.File, f.Line), f.Message, f.Hint)
@@ -41,6 +44,11 @@ func (p *policyCheckCmd) Run(ctx context.Context, g *cli.Globals) error {
 	if len(faults) > 0 {
 		return cli.ErrChanged
 	}
+	return p.whole(g)
+}
+
+// whole says that nothing is wrong, unless the directory holds no law.
+func (p *policyCheckCmd) whole(g *cli.Globals) error {
 	if b, err := policy.Load(os.DirFS(p.Dir)); err != nil || !slices.ContainsFunc(b.Files(), func(f policy.File) bool {
 		return strings.HasPrefix(f.Path, "bronzeward/") && strings.HasSuffix(f.Path, ".rego")
 	}) {

@@ -13,7 +13,7 @@ import (
 )
 
 type policyDiffCmd struct {
-	book.DatabaseFlags
+	book.ReachFlags
 	A     string `arg:"" help:"A law: a directory, a revision, live or shipped."`
 	B     string `arg:"" help:"Another."`
 	Brief bool   `help:"Leave the lines of the files out."`
@@ -28,19 +28,8 @@ type lawDiff struct {
 
 // Run says how two laws differ.
 func (p *policyDiffCmd) Run(ctx context.Context, g *cli.Globals, from book.Settings) error {
-	var past *book.Past
-	laws := named{func(ctx context.Context) (*book.Past, error) {
-		var err error
-		if past == nil {
-			past, err = p.OpenPast(ctx, from)
-		}
-		return past, err
-	}}
-	defer func() {
-		if past != nil {
-			past.Close()
-		}
-	}()
+	laws, closing := namedAt(p.ReachFlags, g, from)
+	defer closing()
 	a, err := laws.find(ctx, p.A)
 	if err != nil {
 		return err

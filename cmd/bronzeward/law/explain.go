@@ -2,7 +2,6 @@ package law
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -78,14 +77,9 @@ func (p *policyExplainCmd) Run(ctx context.Context, g *cli.Globals, from book.Se
 	return nil
 }
 
-// law is the law to judge by. Saved ones are in the database alone.
-func (p *policyExplainCmd) law(ctx context.Context, past *book.Past, e *audit.Entry) (*policy.Bundle, error) {
-	open := func(context.Context) (*book.Past, error) {
-		if past == nil {
-			return nil, cli.Usage(errors.New("saved laws are in the database, which a gateway does not show: give --database-url-file FILE, or --bundle DIR with the law in a directory"))
-		}
-		return past, nil
-	}
+// law is the law to judge by.
+func (p *policyExplainCmd) law(ctx context.Context, past book.Past, e *audit.Entry) (*policy.Bundle, error) {
+	open := func(context.Context) (book.Past, error) { return past, nil }
 	name := p.Bundle
 	if name == "" {
 		shipped, err := policy.Shipped()
@@ -96,7 +90,7 @@ func (p *policyExplainCmd) law(ctx context.Context, past *book.Past, e *audit.En
 			return shipped, nil
 		}
 		name = e.PolicyRevision
-		if !revisionLike(name) {
+		if !book.RevisionLike(name) {
 			return nil, fmt.Errorf("%w: %q is no revision", replay.ErrNotKept, name)
 		}
 	}

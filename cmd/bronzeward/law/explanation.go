@@ -4,8 +4,15 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"bronzeward/policy"
+)
+
+// How many facts are shown of a rule that was silent, and how much of each value in bytes.
+const (
+	mostWhyFacts = 4
+	mostWhyValue = 60
 )
 
 // showExplanation prints what a law says of one call or act.
@@ -31,9 +38,7 @@ func showExplanation(w io.Writer, why policy.Explanation) {
 				continue
 			}
 			fmt.Fprintf(w, "      %s:%d\n", rule.File, rule.Line)
-			for _, f := range rule.Facts {
-				fmt.Fprintf(w, "      %s = %s\n", f.Fact, f.Value)
-			}
+			showFacts(w, rule.Facts)
 		}
 	}
 	if len(why.Decision.Reasons) == 0 {
@@ -43,6 +48,32 @@ func showExplanation(w io.Writer, why policy.Explanation) {
 	for _, r := range why.Rules {
 		if !r.Fired {
 			fmt.Fprintf(w, "  %s  %s\n      %s:%d  %s\n", r.Code, r.Title, r.File, r.WhyLine, r.Why)
+			if len(r.WhyFacts) > 0 {
+				fmt.Fprintf(w, "      %s\n", whyFacts(r.WhyFacts))
+			}
 		}
 	}
+}
+
+// showFacts prints facts with their values.
+func showFacts(w io.Writer, facts []policy.FactRead) {
+	for _, f := range facts {
+		fmt.Fprintf(w, "      %s = %s\n", f.Fact, f.Value)
+	}
+}
+
+// whyFacts are the facts of a rule that was silent, on one line: most rules are.
+func whyFacts(facts []policy.FactRead) string {
+	var parts []string
+	for _, f := range facts[:min(len(facts), mostWhyFacts)] {
+		value := f.Value
+		if len(value) > mostWhyValue {
+			value = strings.ToValidUTF8(value[:mostWhyValue], "") + " …"
+		}
+		parts = append(parts, f.Fact+" = "+value)
+	}
+	if more := len(facts) - mostWhyFacts; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more with -o json", more))
+	}
+	return strings.Join(parts, "; ")
 }

@@ -7,6 +7,7 @@ import (
 
 	"bronzeward/cmd/bronzeward/book"
 	"bronzeward/cmd/bronzeward/cli"
+	"bronzeward/gateway/httpapi/api"
 	"bronzeward/policy"
 	"bronzeward/policytest/replay"
 )
@@ -35,19 +36,19 @@ func (f GateFlags) span() (r book.Range, asked bool, err error) {
 }
 
 // pass replays the past by the new law, and refuses it when more is denied now than may be. What
-// cannot be judged again is no pass: it is told. What it came to is for the entry.
-func (f GateFlags) pass(ctx context.Context, g *cli.Globals, past *book.Past, r book.Range, b *policy.Bundle) (string, error) {
+// cannot be judged again is no pass: it is told. The report and its words are for the entry.
+func (f GateFlags) pass(ctx context.Context, g *cli.Globals, past book.Past, r book.Range, b *policy.Bundle) (replay.Report, string, error) {
 	laws, err := draft(ctx, b)
 	if err != nil {
-		return "", err
+		return replay.Report{}, "", err
 	}
 	report, err := replayRange(ctx, g, past, r, replay.Config{Laws: laws, Draft: b.Revision()})
 	if err != nil {
-		return "", fmt.Errorf("the past could not be replayed, and the live law stays: %w", err)
+		return report, "", fmt.Errorf("the past could not be replayed, and the live law stays: %w", err)
 	}
 	fmt.Fprintf(g.ErrOut, "replay: %s\n", report.String())
 	if report.NowDenied <= f.MaxNewlyDenied {
-		return fmt.Sprintf("since %s, at most %d newly denied: %s", f.ReplaySince, f.MaxNewlyDenied, report.String()), nil
+		return report, fmt.Sprintf("since %s, at most %d newly denied: %s", f.ReplaySince, f.MaxNewlyDenied, report.String()), nil
 	}
 	const examples = 3
 	var ids []string
@@ -56,6 +57,14 @@ func (f GateFlags) pass(ctx context.Context, g *cli.Globals, past *book.Past, r 
 			ids = append(ids, fmt.Sprintf("\n  %s %s %s", c.ID, strings.Join(c.New, ","), cli.ASCII(c.Subject)))
 		}
 	}
-	return "", cli.Changed(fmt.Errorf("%d past allows would be denied now, more than the %d that --max-newly-denied lets pass, and the live law stays; for example:%s\nbronzeward policy replay --bundle DIR --since %s lists them",
+	return report, "", cli.Changed(fmt.Errorf("%d past allows would be denied now, more than the %d that --max-newly-denied lets pass, and the live law stays; for example:%s\nbronzeward policy replay --bundle DIR --since %s lists them",
 		report.NowDenied, f.MaxNewlyDenied, strings.Join(ids, ""), f.ReplaySince))
+}
+
+// claim is what a replay came to, as it goes to a gateway.
+func (f GateFlags) claim(r book.Range, report *replay.Report) *api.PolicyReplay {
+	return &api.PolicyReplay{
+		Since: r.Since().UTC(), MaxNewlyDenied: f.MaxNewlyDenied, Decisions: report.Decisions, Same: report.Same, NowDenied: report.NowDenied,
+		NowAllowed: report.NowAllowed, OtherReasons: report.OtherReasons, ByGateway: report.ByGateway, Unjudged: report.CountUnjudged(),
+	}
 }

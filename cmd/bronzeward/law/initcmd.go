@@ -1,25 +1,30 @@
 package law
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"bronzeward/cmd/bronzeward/book"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/policy"
 	"bronzeward/policytest"
 )
 
 type policyInitCmd struct {
-	Dir string `arg:"" help:"Directory to write; it must not exist or be empty."`
+	book.ReachFlags
+	Dir  string `arg:"" help:"Directory to write; it must not exist or be empty."`
+	From string `placeholder:"LAW" default:"shipped" help:"The law to begin with: live, a revision or a directory; the shipped one when left out. What is saved is read at a gateway, or in the database."`
 }
 
 // Run lays down what a security engineer edits: the law, its tests, case files, schemas for editors,
 // Regal's configuration and the contract on one page.
-func (p *policyInitCmd) Run(g *cli.Globals) error {
+func (p *policyInitCmd) Run(ctx context.Context, g *cli.Globals, from book.Settings) error {
 	if entries, err := os.ReadDir(p.Dir); err == nil && len(entries) > 0 {
 		return cli.Usage(fmt.Errorf("%s is not empty", p.Dir))
 	}
@@ -27,11 +32,26 @@ func (p *policyInitCmd) Run(g *cli.Globals) error {
 	if err != nil {
 		return err
 	}
+	what := ""
+	if p.From != "shipped" {
+		laws, closing := namedAt(p.ReachFlags, g, from)
+		defer closing()
+		law, err := laws.find(ctx, p.From)
+		if err != nil {
+			return err
+		}
+		files = slices.DeleteFunc(files, func(f policy.File) bool { return policy.Belongs(f.Path) })
+		files = append(files, law.Files()...)
+		what = fmt.Sprintf(", among them the law %s, revision %.12s", p.From, law.Revision())
+		if p.From == "live" {
+			what = fmt.Sprintf(", among them the live law, revision %.12s", law.Revision())
+		}
+	}
 	if err := writeFiles(p.Dir, files); err != nil {
 		return err
 	}
-	fmt.Fprintf(g.Out, "%d files written to %s; %s says what they are\nnext: bronzeward policy test %s\n",
-		len(files), p.Dir, filepath.Join(p.Dir, "README.md"), p.Dir)
+	fmt.Fprintf(g.Out, "%d files written to %s%s; %s says what they are\nnext: bronzeward policy test %s\n",
+		len(files), p.Dir, what, filepath.Join(p.Dir, "README.md"), p.Dir)
 	return nil
 }
 

@@ -21,8 +21,24 @@ const replayBudget = 20 * policy.DefaultBudget
 
 // named finds laws by what people call them: a directory, a revision or its beginning, live or shipped.
 type named struct {
-	// open gives the database of the saved laws; it is asked once a name needs it.
-	open func(ctx context.Context) (*book.Past, error)
+	// open gives what has the saved laws; it is asked once a name needs it.
+	open func(ctx context.Context) (book.Past, error)
+}
+
+// namedAt finds saved laws where the flags say, which are reached at the first name that needs it.
+func namedAt(f book.ReachFlags, g *cli.Globals, from book.Settings) (laws named, closing func()) {
+	var past book.Past
+	return named{func(ctx context.Context) (book.Past, error) {
+		var err error
+		if past == nil {
+			past, err = f.OpenPast(ctx, g, from)
+		}
+		return past, err
+	}}, func() {
+		if past != nil {
+			past.Close()
+		}
+	}
 }
 
 // find gives the law of a name.
@@ -33,7 +49,7 @@ func (n named) find(ctx context.Context, name string) (*policy.Bundle, error) {
 	if name == "shipped" {
 		return policy.Shipped()
 	}
-	saved := name == "live" || revisionLike(name)
+	saved := name == "live" || book.RevisionLike(name)
 	if !saved {
 		return nil, cli.Usage(fmt.Errorf("%q is no directory, and no revision, which has 64 hex digits, the first eight of which are enough; live and shipped are names too", name))
 	}
@@ -50,18 +66,6 @@ func (n named) find(ctx context.Context, name string) (*policy.Bundle, error) {
 		}
 	}
 	return past.Law(ctx, name)
-}
-
-func revisionLike(name string) bool {
-	if len(name) < book.ShortestRevision || len(name) > 64 {
-		return false
-	}
-	for _, c := range name {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }
 
 // ready compiles a law for judging what is past.
@@ -86,7 +90,7 @@ func draft(ctx context.Context, b *policy.Bundle) (replay.Laws, error) {
 const keptLaws = 16
 
 // own judges each decision by the law it was made by.
-func own(past *book.Past) (replay.Laws, error) {
+func own(past book.Past) (replay.Laws, error) {
 	compiled, err := lru.New[string, *policy.Engine](keptLaws)
 	if err != nil {
 		return nil, err

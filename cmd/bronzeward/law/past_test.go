@@ -272,7 +272,8 @@ func TestALimitOnWhatIsNewlyDenied(t *testing.T) {
 		if err != nil || !asked {
 			return "", err
 		}
-		return f.pass(t.Context(), g, book.PastOf(w.owner), r, draft)
+		_, said, err := f.pass(t.Context(), g, book.PastOf(w.owner), r, draft)
+		return said, err
 	}
 	var changed cli.ChangedError
 	if _, err := pass("7d", 1); !errors.As(err, &changed) || !strings.Contains(err.Error(), "2 past allows") || !strings.Contains(err.Error(), "BW-SITE-001") {

@@ -2,7 +2,6 @@
 package law
 
 import (
-	"context"
 	"fmt"
 	"os"
 
@@ -12,16 +11,16 @@ import (
 
 // Commands are the commands about the law.
 type Commands struct {
-	Init     policyInitCmd     `cmd:"" help:"Write the shipped law into a directory, to edit."`
+	Init     policyInitCmd     `cmd:"" help:"Write the shipped law, or --from another, into a directory, to edit."`
 	Check    policyCheckCmd    `cmd:"" help:"Say everything that is wrong with a directory of rules; exit code 3 if anything is."`
 	Test     policyTestCmd     `cmd:"" help:"Run the directory's Rego tests and case files, with coverage; exit code 3 if one fails."`
 	Fmt      policyFmtCmd      `cmd:"" help:"Write the directory's Rego files as opa fmt does."`
 	Bench    policyBenchCmd    `cmd:"" help:"Measure how long the law takes for the sample calls, or for the facts of one."`
 	Docs     policyDocsCmd     `cmd:"" help:"Print a page of every code: what it means, its step, how to pass it, where it is."`
-	Eval     policyEvalCmd     `cmd:"" help:"Judge the facts of one call and say which rules fired, and why the others did not."`
+	Eval     policyEvalCmd     `cmd:"" help:"Judge one call, recorded or supposed, and say which rules fired on which facts, and why the others did not; exit code 4 when it is denied."`
 	Explain  policyExplainCmd  `cmd:"" help:"Judge a past decision again and say which rules fired on which facts, and why the others did not."`
-	Replay   policyReplayCmd   `cmd:"" help:"Judge past decisions again, by a draft or by their own law; exit code 3 when one comes out otherwise. It needs a database login."`
-	Shadow   policyShadowCmd   `cmd:"" help:"Say whom rules on the steps shadow and warn would have refused. It needs a database login."`
+	Replay   policyReplayCmd   `cmd:"" help:"Judge past decisions again, by a draft or by their own law; exit code 3 when one comes out otherwise."`
+	Shadow   policyShadowCmd   `cmd:"" help:"Say whom rules on the steps shadow and warn would have refused."`
 	Diff     policyDiffCmd     `cmd:"" help:"Say how two laws differ: files, rules, data; exit code 3 when they do."`
 	Save     policySaveCmd     `cmd:"" help:"Keep a law after its trial, for others to agree to, without making it live."`
 	Approve  policyApproveCmd  `cmd:"" help:"Agree that a saved law becomes live, which somebody else then makes it."`
@@ -54,29 +53,4 @@ func loadBundle(name string) (*policy.Bundle, error) {
 		return nil, cli.Usage(fmt.Errorf("reading the law in %s:\n%w", name, err))
 	}
 	return b, nil
-}
-
-type policyEvalCmd struct {
-	Call   string `arg:"" help:"YAML file with the facts of a call." type:"existingfile"`
-	Bundle string `short:"b" placeholder:"DIR" help:"Directory with the law; the shipped one when left out."`
-}
-
-func (p *policyEvalCmd) Run(ctx context.Context, g *cli.Globals) error {
-	raw, err := os.ReadFile(p.Call)
-	if err != nil {
-		return cli.Usage(err)
-	}
-	b, err := loadBundle(p.Bundle)
-	if err != nil {
-		return err
-	}
-	why, err := policy.Eval(ctx, b, raw)
-	if err != nil {
-		return cli.Usage(fmt.Errorf("%s: %w", p.Call, err))
-	}
-	if g.Output != "table" {
-		return g.Print(why, nil, nil)
-	}
-	showExplanation(g.Out, why)
-	return nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 type policyReplayCmd struct {
-	book.DatabaseFlags
+	book.ReachFlags
 	book.RangeFlags
 	Bundle string `short:"b" placeholder:"LAW" help:"The law to judge by: a directory, a revision, live or shipped. Left out, each decision is judged by its own law, and has to come out the same."`
 	Limit  int    `default:"50" help:"List at most so many changed decisions, up to 1000; all are counted."`
@@ -32,7 +32,7 @@ func (p *policyReplayCmd) Run(ctx context.Context, g *cli.Globals, from book.Set
 	if p.Limit < 0 || p.Limit > replay.MaxChanged {
 		return cli.Usage(fmt.Errorf("--limit %d is not between 0 and %d", p.Limit, replay.MaxChanged))
 	}
-	past, err := p.OpenPast(ctx, from)
+	past, err := p.OpenPast(ctx, g, from)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (p *policyReplayCmd) Run(ctx context.Context, g *cli.Globals, from book.Set
 	if p.Bundle == "" {
 		cfg.Laws, err = own(past)
 	} else {
-		b, err := named{func(context.Context) (*book.Past, error) { return past, nil }}.find(ctx, p.Bundle)
+		b, err := named{func(context.Context) (book.Past, error) { return past, nil }}.find(ctx, p.Bundle)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (p *policyReplayCmd) Run(ctx context.Context, g *cli.Globals, from book.Set
 const replayGC = 400
 
 // replayRange judges the decisions of a range, and shows how far it is.
-func replayRange(ctx context.Context, g *cli.Globals, past *book.Past, r book.Range, cfg replay.Config) (replay.Report, error) {
+func replayRange(ctx context.Context, g *cli.Globals, past book.Past, r book.Range, cfg replay.Config) (replay.Report, error) {
 	// What judging leaves behind is a third of its work; what is held is small, so it may lie longer.
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(replayGC))

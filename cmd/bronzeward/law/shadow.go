@@ -11,7 +11,7 @@ import (
 )
 
 type policyShadowCmd struct {
-	book.DatabaseFlags
+	book.ReachFlags
 	book.RangeFlags
 	Code string `help:"Only this rule, such as BW-SITE-001."`
 }
@@ -23,7 +23,7 @@ func (p *policyShadowCmd) Run(ctx context.Context, g *cli.Globals, from book.Set
 		return err
 	}
 	r.Said = true
-	past, err := p.OpenPast(ctx, from)
+	past, err := p.OpenPast(ctx, g, from)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (p *policyShadowCmd) Run(ctx context.Context, g *cli.Globals, from book.Set
 	return nil
 }
 
-func shadows(ctx context.Context, g *cli.Globals, past *book.Past, r book.Range, code string) (replay.ShadowReport, error) {
+func shadows(ctx context.Context, g *cli.Globals, past book.Past, r book.Range, code string) (replay.ShadowReport, error) {
 	progress := g.NewProgress()
 	defer progress.Begin("counting decisions")()
 	bound, n, err := past.Bound(ctx, r)

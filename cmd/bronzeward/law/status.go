@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"bronzeward/cmd/bronzeward/ask"
 	"bronzeward/cmd/bronzeward/cli"
 	"bronzeward/gateway/control"
+	"bronzeward/gateway/httpapi/api"
 	"bronzeward/policy"
 )
 
-type policyStatusCmd struct{}
+type policyStatusCmd struct{ WayFlags }
 
 // lawStatus is what `policy status` prints.
 type lawStatus struct {
@@ -55,20 +57,64 @@ type replicaStatus struct {
 }
 
 func (p *policyStatusCmd) Run(ctx context.Context, g *cli.Globals) error {
-	store, done, err := openStore(ctx, g)
+	s, err := p.status(ctx, g)
 	if err != nil {
 		return err
+	}
+	return showStatus(g, s)
+}
+
+func (p *policyStatusCmd) status(ctx context.Context, g *cli.Globals) (lawStatus, error) {
+	if asks, err := p.asks(); err != nil || asks {
+		if err != nil {
+			return lawStatus{}, err
+		}
+		client, err := p.Open(g)
+		if err != nil {
+			return lawStatus{}, err
+		}
+		defer client.Close()
+		status, _, err := ask.Received[api.PolicyStatus](client.GetPolicyStatus(ctx))
+		return statusAt(&status), err
+	}
+	store, done, err := openStore(ctx, g)
+	if err != nil {
+		return lawStatus{}, err
 	}
 	defer done()
 	live, err := store.LiveLaw(ctx)
 	if err != nil {
-		return err
+		return lawStatus{}, err
 	}
 	shipped, err := policy.Shipped()
 	if err != nil {
-		return err
+		return lawStatus{}, err
 	}
-	return showStatus(g, statusOf(live, shipped.Revision()))
+	return statusOf(live, shipped.Revision()), nil
+}
+
+// statusAt is what a gateway says, whose program has the shipped law and the engine that it names.
+func statusAt(a *api.PolicyStatus) lawStatus {
+	s := lawStatus{
+		LiveRevision: a.LiveRevision, Counter: a.Counter, ShippedRevision: a.ShippedRevision, OPA: a.Opa,
+		ReplicasAgree: string(a.ReplicasAgree), Replicas: []replicaStatus{},
+	}
+	if one := a.Activated; one != nil {
+		s.Activated = &activatedStatus{At: one.At, Way: string(one.Way), Decision: one.DecisionID}
+		if one.By != nil {
+			s.Activated.By, s.Activated.Issuer = one.By.Subject, one.By.Issuer
+		}
+	}
+	if a.Signed != nil {
+		s.Signed = &signedStatus{Key: a.Signed.Key, Counter: a.Signed.Counter}
+	}
+	for _, r := range a.Replicas {
+		s.Replicas = append(s.Replicas, replicaStatus{
+			Instance: r.Instance, Process: r.Process, LoadedRevision: r.LoadedRevision, Counter: r.Counter, LoadedAt: r.LoadedAt, WantedRevision: r.WantedRevision,
+			FailedWhy: r.FailedWhy, Version: r.Version, StartedAt: r.StartedAt, HeardAt: r.HeardAt, SilentSeconds: r.SilentSeconds, State: string(r.State),
+		})
+	}
+	return s
 }
 
 func statusOf(live control.LiveLaw, shipped string) lawStatus {
@@ -83,16 +129,9 @@ func statusOf(live control.LiveLaw, shipped string) lawStatus {
 		s.Signed = &signedStatus{Key: live.Proof.KeyID, Counter: live.Proof.Counter}
 	}
 	for _, r := range live.List {
-		state := "current"
-		switch {
-		case !r.Heard():
-			state = "silent"
-		case r.Loaded != live.Live:
-			state = "lagging"
-		}
 		s.Replicas = append(s.Replicas, replicaStatus{
 			Instance: r.Instance, Process: r.Process.String(), LoadedRevision: r.Loaded, Counter: r.Counter, LoadedAt: r.LoadedAt, WantedRevision: r.Wanted,
-			FailedWhy: r.FailedWhy, Version: r.Version, StartedAt: r.StartedAt, HeardAt: r.HeardAt, SilentSeconds: int64(r.Silent.Seconds()), State: state,
+			FailedWhy: r.FailedWhy, Version: r.Version, StartedAt: r.StartedAt, HeardAt: r.HeardAt, SilentSeconds: int64(r.Silent.Seconds()), State: live.StateOf(r),
 		})
 	}
 	return s

@@ -66,6 +66,25 @@ func TestWhatInitWritesIsWhole(t *testing.T) {
 	}
 }
 
+// A house has its own groups, and asks for as many approvals as it likes: no shipped test or case minds.
+func TestTheShippedTestsHoldInAnyHouse(t *testing.T) {
+	dir := initiated(t)
+	for _, group := range []string{"viewers", "operators", "approvers", "auditors", "recovery-admins", "policy-admins", "automation"} {
+		edit(t, dir, "bronzeward/data.yaml", "\n  "+group+": [", "\n  our-"+group+": [")
+	}
+	edit(t, dir, "bronzeward/data.yaml", "required: 1\n  groups: [approvers]\n  self_approval: false\n  still_member: false",
+		"required: 3\n  groups: [our-approvers]\n  self_approval: true\n  still_member: true")
+	if r := (&world{}).run(t, "test", dir); r.err != nil || !strings.Contains(r.out, " 0 do not") {
+		t.Errorf("%+v", r)
+	}
+	// The control: a stance is the house's own, and the cases that say otherwise are named, and no Rego test.
+	edit(t, dir, "bronzeward/config/data.yaml", "\napprovals:\n", "\napprovals:\n  time: 2\n")
+	r := (&world{}).run(t, "test", dir)
+	if !errors.Is(r.err, cli.ErrChanged) || !strings.Contains(r.out, " 0 failed") || strings.Count(r.out, "FAIL  ") != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Nothing of ours is needed: OPA's own loader and tester take the directory, cases and all.
 func TestOPATestsWhatInitWrites(t *testing.T) {
 	loaded, err := loader.NewFileLoader().WithRegoVersion(ast.RegoV1).WithProcessAnnotation(true).Filtered([]string{initiated(t)}, nil)

@@ -11,6 +11,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/oapi-codegen/runtime"
 )
 
 // Defines values for AttemptState.
@@ -379,6 +381,48 @@ func (e PolicyDifferenceKind) Valid() bool {
 	case Changed:
 		return true
 	case Removed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PolicyReplicaState.
+const (
+	Current PolicyReplicaState = "current"
+	Lagging PolicyReplicaState = "lagging"
+	Silent  PolicyReplicaState = "silent"
+)
+
+// Valid indicates whether the value is a known member of the PolicyReplicaState enum.
+func (e PolicyReplicaState) Valid() bool {
+	switch e {
+	case Current:
+		return true
+	case Lagging:
+		return true
+	case Silent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PolicyStatusReplicasAgree.
+const (
+	No      PolicyStatusReplicasAgree = "no"
+	Unknown PolicyStatusReplicasAgree = "unknown"
+	Yes     PolicyStatusReplicasAgree = "yes"
+)
+
+// Valid indicates whether the value is a known member of the PolicyStatusReplicasAgree enum.
+func (e PolicyStatusReplicasAgree) Valid() bool {
+	switch e {
+	case No:
+		return true
+	case Unknown:
+		return true
+	case Yes:
 		return true
 	default:
 		return false
@@ -968,6 +1012,37 @@ type DecisionOutcome struct {
 	// Record The outcome's canonical record: JSON, byte for byte.
 	Record     string    `json:"record"`
 	RecordedAt time.Time `json:"recorded_at"`
+}
+
+// DecisionRecord One line of `GET /decisions/records`.
+type DecisionRecord struct {
+	ID UUID `json:"id"`
+
+	// Record The entry whole, in the very bytes that its leaf hash is of.
+	Record string `json:"record"`
+
+	// RecordedAt The database's clock, with its microseconds.
+	RecordedAt time.Time `json:"recorded_at"`
+}
+
+// DecisionRecords The lines of a page of records.
+type DecisionRecords = []DecisionRecords_Item
+
+// DecisionRecords_Item defines model for DecisionRecords.Item.
+type DecisionRecords_Item struct {
+	union json.RawMessage
+}
+
+// DecisionRecordsEnd The last line of `GET /decisions/records`.
+type DecisionRecordsEnd struct {
+	// Next Cursor of the next page; empty on the last one.
+	Next string `json:"next"`
+
+	// Total How many the reading gives; null where they were not counted: not asked for, or too many for some seconds.
+	Total *int64 `json:"total"`
+
+	// Until The reading has what was recorded before.
+	Until time.Time `json:"until"`
 }
 
 // Digest Configuration digest with its scheme and key version, `hmac-sha256:k1:…`.
@@ -1604,6 +1679,55 @@ type PolicyFileDifference struct {
 	Path string               `json:"path"`
 }
 
+// PolicyReplay What a replay of past decisions by the law came to, which whoever makes it live has done themselves. It stands in the
+// entry as what they say. More `now_denied` than `max_newly_denied` is refused.
+type PolicyReplay struct {
+	// ByGateway Decided by the gateway alone.
+	ByGateway int64 `json:"by_gateway"`
+
+	// Decisions All that were read; the sum of those below.
+	Decisions int64 `json:"decisions"`
+
+	// MaxNewlyDenied How many past allows may be denied now.
+	MaxNewlyDenied int64 `json:"max_newly_denied"`
+	NowAllowed     int64 `json:"now_allowed"`
+	NowDenied      int64 `json:"now_denied"`
+	OtherReasons   int64 `json:"other_reasons"`
+	Same           int64 `json:"same"`
+
+	// Since Decisions from this time on were judged.
+	Since    time.Time `json:"since"`
+	Unjudged int64     `json:"unjudged"`
+}
+
+// PolicyReplica A replica as it last told. Times are the database's clock.
+type PolicyReplica struct {
+	// Counter Of the activation it loaded it by.
+	Counter int64 `json:"counter"`
+
+	// FailedWhy Why it has not loaded that; empty otherwise.
+	FailedWhy string     `json:"failed_why"`
+	HeardAt   time.Time  `json:"heard_at"`
+	Instance  string     `json:"instance"`
+	LoadedAt  *time.Time `json:"loaded_at"`
+
+	// LoadedRevision Empty when it has none.
+	LoadedRevision string    `json:"loaded_revision"`
+	Process        UUID      `json:"process"`
+	SilentSeconds  int64     `json:"silent_seconds"`
+	StartedAt      time.Time `json:"started_at"`
+
+	// State Whether it has the live law, as far as is known.
+	State   PolicyReplicaState `json:"state"`
+	Version string             `json:"version"`
+
+	// WantedRevision The law that is live as far as it knows.
+	WantedRevision string `json:"wanted_revision"`
+}
+
+// PolicyReplicaState Whether it has the live law, as far as is known.
+type PolicyReplicaState string
+
 // PolicyRuleDifference defines model for PolicyRuleDifference.
 type PolicyRuleDifference struct {
 	Code string `json:"code"`
@@ -1612,6 +1736,49 @@ type PolicyRuleDifference struct {
 	File  string               `json:"file"`
 	How   PolicyDifferenceKind `json:"how"`
 	Title string               `json:"title"`
+}
+
+// PolicySigned defines model for PolicySigned.
+type PolicySigned struct {
+	Counter int64 `json:"counter"`
+
+	// Key Empty where no key was pinned as it came.
+	Key string `json:"key"`
+}
+
+// PolicyStatus defines model for PolicyStatus.
+type PolicyStatus struct {
+	// Activated How it became live; null when that is not recorded.
+	Activated *PolicyActivation `json:"activated"`
+
+	// Counter How often a law became live.
+	Counter int64 `json:"counter"`
+
+	// LiveRevision Empty while no law is live.
+	LiveRevision string `json:"live_revision"`
+
+	// Opa Version of OPA in the program of this replica.
+	Opa      string          `json:"opa"`
+	Replicas []PolicyReplica `json:"replicas"`
+
+	// ReplicasAgree `no` when one that is heard has not loaded the live law; `unknown` when one is silent, or none is heard; `yes` else.
+	ReplicasAgree PolicyStatusReplicasAgree `json:"replicas_agree"`
+
+	// ShippedRevision That of the law in the program of this replica.
+	ShippedRevision string `json:"shipped_revision"`
+
+	// Signed Null when the law is saved without a signature.
+	Signed *PolicySigned `json:"signed"`
+}
+
+// PolicyStatusReplicasAgree `no` when one that is heard has not loaded the live law; `unknown` when one is silent, or none is heard; `yes` else.
+type PolicyStatusReplicasAgree string
+
+// PolicyToLive defines model for PolicyToLive.
+type PolicyToLive struct {
+	// Replay What a replay of past decisions by the law came to, which whoever makes it live has done themselves. It stands in the
+	// entry as what they say. More `now_denied` than `max_newly_denied` is refused.
+	Replay *PolicyReplay `json:"replay,omitempty"`
 }
 
 // Port defines model for Port.
@@ -2059,6 +2226,33 @@ type ListDecisionsParams struct {
 // ListDecisionsParamsOrder defines parameters for ListDecisions.
 type ListDecisionsParamsOrder string
 
+// ListDecisionRecordsParams defines parameters for ListDecisionRecords.
+type ListDecisionRecordsParams struct {
+	// Machine Only about this machine, by name or id.
+	Machine *Word `form:"machine,omitempty" json:"machine,omitempty"`
+
+	// Since Recorded at this time or later.
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Recorded before this time.
+	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
+
+	// Reasoned Only decisions with a reason.
+	Reasoned *bool `form:"reasoned,omitempty" json:"reasoned,omitempty"`
+
+	// After Begin behind this entry; not with `cursor`.
+	After *UUID `form:"after,omitempty" json:"after,omitempty"`
+
+	// Count Count all that the reading will give; not with `cursor`.
+	Count *bool `form:"count,omitempty" json:"count,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `next` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // GetDecisionParams defines parameters for GetDecision.
 type GetDecisionParams struct {
 	// Own Show one of one's own.
@@ -2303,13 +2497,13 @@ type RetireMachineJSONRequestBody = NewRetirement
 type UnfreezeMachineJSONRequestBody = NewFreeze
 
 // ActivatePolicyJSONRequestBody defines body for ActivatePolicy for application/json ContentType.
-type ActivatePolicyJSONRequestBody = Nothing
+type ActivatePolicyJSONRequestBody = PolicyToLive
 
 // ApprovePolicyJSONRequestBody defines body for ApprovePolicy for application/json ContentType.
 type ApprovePolicyJSONRequestBody = Nothing
 
 // RollBackPolicyJSONRequestBody defines body for RollBackPolicy for application/json ContentType.
-type RollBackPolicyJSONRequestBody = Nothing
+type RollBackPolicyJSONRequestBody = PolicyToLive
 
 // EnterRecoveryJSONRequestBody defines body for EnterRecovery for application/json ContentType.
 type EnterRecoveryJSONRequestBody = Reason
@@ -2462,6 +2656,68 @@ func (a Readiness) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(object)
+}
+
+// AsDecisionRecord returns the union data inside the DecisionRecords_Item as a DecisionRecord
+func (t DecisionRecords_Item) AsDecisionRecord() (DecisionRecord, error) {
+	var body DecisionRecord
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDecisionRecord overwrites any union data inside the DecisionRecords_Item as the provided DecisionRecord
+func (t *DecisionRecords_Item) FromDecisionRecord(v DecisionRecord) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeDecisionRecord performs a merge with any union data inside the DecisionRecords_Item, using the provided DecisionRecord
+func (t *DecisionRecords_Item) MergeDecisionRecord(v DecisionRecord) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsDecisionRecordsEnd returns the union data inside the DecisionRecords_Item as a DecisionRecordsEnd
+func (t DecisionRecords_Item) AsDecisionRecordsEnd() (DecisionRecordsEnd, error) {
+	var body DecisionRecordsEnd
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDecisionRecordsEnd overwrites any union data inside the DecisionRecords_Item as the provided DecisionRecordsEnd
+func (t *DecisionRecords_Item) FromDecisionRecordsEnd(v DecisionRecordsEnd) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeDecisionRecordsEnd performs a merge with any union data inside the DecisionRecords_Item, using the provided DecisionRecordsEnd
+func (t *DecisionRecords_Item) MergeDecisionRecordsEnd(v DecisionRecordsEnd) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t DecisionRecords_Item) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *DecisionRecords_Item) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
 }
 
 type CapturedChangeResponseHeaders struct {
@@ -3793,6 +4049,95 @@ type ListDecisionsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListDecisionsdefaultApplicationProblemPlusJSONResponse) VisitListDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDecisionRecordsRequestObject struct {
+	Params ListDecisionRecordsParams
+}
+
+type ListDecisionRecordsResponseObject interface {
+	VisitListDecisionRecordsResponse(w http.ResponseWriter) error
+}
+
+type ListDecisionRecords200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type ListDecisionRecords200ApplicationXNdjsonResponse struct {
+	Body          io.Reader
+	Headers       ListDecisionRecords200ResponseHeaders
+	ContentLength int64
+}
+
+func (response ListDecisionRecords200ApplicationXNdjsonResponse) VisitListDecisionRecordsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type ListDecisionRecordsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response ListDecisionRecordsdefaultApplicationProblemPlusJSONResponse) VisitListDecisionRecordsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5586,6 +5931,84 @@ func (response SavePolicydefaultApplicationProblemPlusJSONResponse) VisitSavePol
 	return err
 }
 
+type GetPolicyArchiveRequestObject struct {
+	ID PolicyInPath `json:"id"`
+}
+
+type GetPolicyArchiveResponseObject interface {
+	VisitGetPolicyArchiveResponse(w http.ResponseWriter) error
+}
+
+type GetPolicyArchive200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+	ETag               string
+}
+
+type GetPolicyArchive200ApplicationGzipResponse struct {
+	Body          io.Reader
+	Headers       GetPolicyArchive200ResponseHeaders
+	ContentLength int64
+}
+
+func (response GetPolicyArchive200ApplicationGzipResponse) VisitGetPolicyArchiveResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/gzip")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetPolicyArchive304Response = NotModifiedResponse
+
+func (response GetPolicyArchive304Response) VisitGetPolicyArchiveResponse(w http.ResponseWriter) error {
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetPolicyArchivedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetPolicyArchivedefaultApplicationProblemPlusJSONResponse) VisitGetPolicyArchiveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ActivatePolicyRequestObject struct {
 	ID     PolicyInPath `json:"id"`
 	Params ActivatePolicyParams
@@ -5803,6 +6226,67 @@ type RollBackPolicydefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RollBackPolicydefaultApplicationProblemPlusJSONResponse) VisitRollBackPolicyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.BronzewardDecision != nil {
+		w.Header().Set("Bronzeward-Decision", fmt.Sprint(*response.Headers.BronzewardDecision))
+	}
+	if response.Headers.BronzewardLeaf != nil {
+		w.Header().Set("Bronzeward-Leaf", fmt.Sprint(*response.Headers.BronzewardLeaf))
+	}
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPolicyStatusRequestObject struct {
+}
+
+type GetPolicyStatusResponseObject interface {
+	VisitGetPolicyStatusResponse(w http.ResponseWriter) error
+}
+
+type GetPolicyStatus200ResponseHeaders struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+type GetPolicyStatus200JSONResponse struct {
+	Body    PolicyStatus
+	Headers GetPolicyStatus200ResponseHeaders
+}
+
+func (response GetPolicyStatus200JSONResponse) VisitGetPolicyStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Bronzeward-Decision", fmt.Sprint(response.Headers.BronzewardDecision))
+	w.Header().Set("Bronzeward-Leaf", fmt.Sprint(response.Headers.BronzewardLeaf))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPolicyStatusdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    RefusedResponseHeaders
+	StatusCode int
+}
+
+func (response GetPolicyStatusdefaultApplicationProblemPlusJSONResponse) VisitGetPolicyStatusResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6172,6 +6656,9 @@ type StrictServerInterface interface {
 	// ListDecisions Read the book, by what its entries say; or follow it.
 	// (GET /decisions)
 	ListDecisions(ctx context.Context, request ListDecisionsRequestObject) (ListDecisionsResponseObject, error)
+	// ListDecisionRecords Read whole records, oldest first, to judge them again or to keep them.
+	// (GET /decisions/records)
+	ListDecisionRecords(ctx context.Context, request ListDecisionRecordsRequestObject) (ListDecisionRecordsResponseObject, error)
 	// GetDecision Show one decision, what came of it, and the change it was about.
 	// (GET /decisions/{id})
 	GetDecision(ctx context.Context, request GetDecisionRequestObject) (GetDecisionResponseObject, error)
@@ -6262,6 +6749,9 @@ type StrictServerInterface interface {
 	// SavePolicy Bring a law. It is tried and kept, and not live.
 	// (POST /policies)
 	SavePolicy(ctx context.Context, request SavePolicyRequestObject) (SavePolicyResponseObject, error)
+	// GetPolicyArchive Give a saved law as OPA packs one.
+	// (GET /policies/{id})
+	GetPolicyArchive(ctx context.Context, request GetPolicyArchiveRequestObject) (GetPolicyArchiveResponseObject, error)
 	// ActivatePolicy Make a saved law live, after another trial.
 	// (POST /policies/{id}/activations)
 	ActivatePolicy(ctx context.Context, request ActivatePolicyRequestObject) (ActivatePolicyResponseObject, error)
@@ -6274,6 +6764,9 @@ type StrictServerInterface interface {
 	// RollBackPolicy Make a law live again that was live before, whatever its number.
 	// (POST /policies/{id}/rollbacks)
 	RollBackPolicy(ctx context.Context, request RollBackPolicyRequestObject) (RollBackPolicyResponseObject, error)
+	// GetPolicyStatus Say which law is live, who made it so, and which replicas have loaded it.
+	// (GET /policy)
+	GetPolicyStatus(ctx context.Context, request GetPolicyStatusRequestObject) (GetPolicyStatusResponseObject, error)
 	// Readyz Say whether this replica would decide a call, as of a second ago at most.
 	// (GET /readyz)
 	Readyz(ctx context.Context, request ReadyzRequestObject) (ReadyzResponseObject, error)

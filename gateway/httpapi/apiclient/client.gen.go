@@ -331,6 +331,18 @@ type ClientInterface interface {
 	// Corresponds with GET /decisions (the `ListDecisions` operationId).
 	ListDecisions(ctx context.Context, params *ListDecisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListDecisionRecords Read whole records, oldest first, to judge them again or to keep them.
+	//
+	// For whoever reads all of the book (act `decisions.read`). One JSON text a line (NDJSON): a `DecisionRecord` for each entry,
+	// and a `DecisionRecordsEnd` as the last line, without which the answer is not whole.
+	//
+	// A reading is one entry of the book, and goes on under its cursor as that of `GET /decisions` does. A page ends early at 8 MiB
+	// of records, and looks through some thousand entries at most: it may be short or empty, and an empty `next` alone is the
+	// end. What is recorded after the reading began is not part of it: the last line says `until` when.
+	//
+	// Corresponds with GET /decisions/records (the `ListDecisionRecords` operationId).
+	ListDecisionRecords(ctx context.Context, params *ListDecisionRecordsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetDecision Show one decision, what came of it, and the change it was about.
 	//
 	// With `own=true` it is shown to the person whose call it was, and to nobody else: what there is of other people's is not told.
@@ -628,6 +640,15 @@ type ClientInterface interface {
 	// Corresponds with POST /policies (the `SavePolicy` operationId).
 	SavePolicyWithBody(ctx context.Context, params *SavePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetPolicyArchive Give a saved law as OPA packs one.
+	//
+	// A gzipped tar of the law's directory, with its `.signatures.json` and `.manifest` where it is signed; what `POST /policies`
+	// takes. Its ETag is its revision: a digest of what is in the archive, which whoever gets it computes anew.
+	// `live` is a name of a law here, too.
+	//
+	// Corresponds with GET /policies/{id} (the `GetPolicyArchive` operationId).
+	GetPolicyArchive(ctx context.Context, id PolicyInPath, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ActivatePolicyWithBody Make a saved law live, after another trial.
 	//
 	// Takes any type of body and a specified content type.
@@ -674,6 +695,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
 	RollBackPolicy(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, body RollBackPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPolicyStatus Say which law is live, who made it so, and which replicas have loaded it.
+	//
+	// Corresponds with GET /policy (the `GetPolicyStatus` operationId).
+	GetPolicyStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// Readyz Say whether this replica would decide a call, as of a second ago at most.
 	//
@@ -1248,6 +1274,28 @@ func (c *Client) UpdateCluster(ctx context.Context, id ClusterInPath, body Updat
 // Corresponds with GET /decisions (the `ListDecisions` operationId).
 func (c *Client) ListDecisions(ctx context.Context, params *ListDecisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListDecisionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDecisionRecords Read whole records, oldest first, to judge them again or to keep them.
+//
+// For whoever reads all of the book (act `decisions.read`). One JSON text a line (NDJSON): a `DecisionRecord` for each entry,
+// and a `DecisionRecordsEnd` as the last line, without which the answer is not whole.
+//
+// A reading is one entry of the book, and goes on under its cursor as that of `GET /decisions` does. A page ends early at 8 MiB
+// of records, and looks through some thousand entries at most: it may be short or empty, and an empty `next` alone is the
+// end. What is recorded after the reading began is not part of it: the last line says `until` when.
+//
+// Corresponds with GET /decisions/records (the `ListDecisionRecords` operationId).
+func (c *Client) ListDecisionRecords(ctx context.Context, params *ListDecisionRecordsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDecisionRecordsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1955,6 +2003,25 @@ func (c *Client) SavePolicyWithBody(ctx context.Context, params *SavePolicyParam
 	return c.Client.Do(req)
 }
 
+// GetPolicyArchive Give a saved law as OPA packs one.
+//
+// A gzipped tar of the law's directory, with its `.signatures.json` and `.manifest` where it is signed; what `POST /policies`
+// takes. Its ETag is its revision: a digest of what is in the archive, which whoever gets it computes anew.
+// `live` is a name of a law here, too.
+//
+// Corresponds with GET /policies/{id} (the `GetPolicyArchive` operationId).
+func (c *Client) GetPolicyArchive(ctx context.Context, id PolicyInPath, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPolicyArchiveRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ActivatePolicyWithBody Make a saved law live, after another trial.
 //
 // Takes any type of body and a specified content type.
@@ -2062,6 +2129,21 @@ func (c *Client) RollBackPolicyWithBody(ctx context.Context, id PolicyInPath, pa
 // Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
 func (c *Client) RollBackPolicy(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, body RollBackPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRollBackPolicyRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPolicyStatus Say which law is live, who made it so, and which replicas have loaded it.
+//
+// Corresponds with GET /policy (the `GetPolicyStatus` operationId).
+func (c *Client) GetPolicyStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPolicyStatusRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -3645,6 +3727,144 @@ func NewListDecisionsRequest(server string, params *ListDecisionsParams) (*http.
 	return req, nil
 }
 
+// NewListDecisionRecordsRequest constructs an http.Request for the ListDecisionRecords method
+func NewListDecisionRecordsRequest(server string, params *ListDecisionRecordsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/decisions/records")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Machine != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "machine", *params.Machine, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Until != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "until", *params.Until, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Reasoned != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "reasoned", *params.Reasoned, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Count != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "count", *params.Count, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetDecisionRequest constructs an http.Request for the GetDecision method
 func NewGetDecisionRequest(server string, id DecisionInPath, params *GetDecisionParams) (*http.Request, error) {
 	var err error
@@ -5131,6 +5351,40 @@ func NewSavePolicyRequestWithBody(server string, params *SavePolicyParams, conte
 	return req, nil
 }
 
+// NewGetPolicyArchiveRequest constructs an http.Request for the GetPolicyArchive method
+func NewGetPolicyArchiveRequest(server string, id PolicyInPath) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewActivatePolicyRequest calls the generic ActivatePolicy builder with application/json body
 func NewActivatePolicyRequest(server string, id PolicyInPath, params *ActivatePolicyParams, body ActivatePolicyJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5373,6 +5627,33 @@ func NewRollBackPolicyRequestWithBody(server string, id PolicyInPath, params *Ro
 			req.Header.Set("Idempotency-Key", headerParam0)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewGetPolicyStatusRequest constructs an http.Request for the GetPolicyStatus method
+func NewGetPolicyStatusRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policy")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -5870,6 +6151,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /decisions (the `ListDecisions` operationId).
 	ListDecisionsWithResponse(ctx context.Context, params *ListDecisionsParams, reqEditors ...RequestEditorFn) (*ListDecisionsResponse, error)
 
+	// ListDecisionRecordsWithResponse Read whole records, oldest first, to judge them again or to keep them.
+	//
+	// For whoever reads all of the book (act `decisions.read`). One JSON text a line (NDJSON): a `DecisionRecord` for each entry,
+	// and a `DecisionRecordsEnd` as the last line, without which the answer is not whole.
+	//
+	// A reading is one entry of the book, and goes on under its cursor as that of `GET /decisions` does. A page ends early at 8 MiB
+	// of records, and looks through some thousand entries at most: it may be short or empty, and an empty `next` alone is the
+	// end. What is recorded after the reading began is not part of it: the last line says `until` when.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /decisions/records (the `ListDecisionRecords` operationId).
+	ListDecisionRecordsWithResponse(ctx context.Context, params *ListDecisionRecordsParams, reqEditors ...RequestEditorFn) (*ListDecisionRecordsResponse, error)
+
 	// GetDecisionWithResponse Show one decision, what came of it, and the change it was about.
 	//
 	// With `own=true` it is shown to the person whose call it was, and to nobody else: what there is of other people's is not told.
@@ -6195,6 +6490,17 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /policies (the `SavePolicy` operationId).
 	SavePolicyWithBodyWithResponse(ctx context.Context, params *SavePolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SavePolicyResponse, error)
 
+	// GetPolicyArchiveWithResponse Give a saved law as OPA packs one.
+	//
+	// A gzipped tar of the law's directory, with its `.signatures.json` and `.manifest` where it is signed; what `POST /policies`
+	// takes. Its ETag is its revision: a digest of what is in the archive, which whoever gets it computes anew.
+	// `live` is a name of a law here, too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /policies/{id} (the `GetPolicyArchive` operationId).
+	GetPolicyArchiveWithResponse(ctx context.Context, id PolicyInPath, reqEditors ...RequestEditorFn) (*GetPolicyArchiveResponse, error)
+
 	// ActivatePolicyWithBodyWithResponse Make a saved law live, after another trial.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -6243,6 +6549,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /policies/{id}/rollbacks (the `RollBackPolicy` operationId).
 	RollBackPolicyWithResponse(ctx context.Context, id PolicyInPath, params *RollBackPolicyParams, body RollBackPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*RollBackPolicyResponse, error)
+
+	// GetPolicyStatusWithResponse Say which law is live, who made it so, and which replicas have loaded it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /policy (the `GetPolicyStatus` operationId).
+	GetPolicyStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetPolicyStatusResponse, error)
 
 	// ReadyzWithResponse Say whether this replica would decide a call, as of a second ago at most.
 	//
@@ -7598,6 +7911,65 @@ func (r ListDecisionsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListDecisionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListDecisionRecordsResponse200Headers the declared response headers of an HTTP 200 response for ListDecisionRecords
+type ListDecisionRecordsResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// ListDecisionRecordsResponseDefaultHeaders the declared response headers of an HTTP default response for ListDecisionRecords
+type ListDecisionRecordsResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type ListDecisionRecordsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListDecisionRecordsResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListDecisionRecordsResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListDecisionRecordsResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDecisionRecordsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDecisionRecordsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDecisionRecordsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDecisionRecordsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9461,6 +9833,75 @@ func (r SavePolicyResponse) ContentType() string {
 	return ""
 }
 
+// GetPolicyArchiveResponse200Headers the declared response headers of an HTTP 200 response for GetPolicyArchive
+type GetPolicyArchiveResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+	ETag               string
+}
+
+// GetPolicyArchiveResponse304Headers the declared response headers of an HTTP 304 response for GetPolicyArchive
+type GetPolicyArchiveResponse304Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+	ETag               string
+}
+
+// GetPolicyArchiveResponseDefaultHeaders the declared response headers of an HTTP default response for GetPolicyArchive
+type GetPolicyArchiveResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type GetPolicyArchiveResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetPolicyArchiveResponse200Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *GetPolicyArchiveResponse304Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetPolicyArchiveResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetPolicyArchiveResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetPolicyArchiveResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPolicyArchiveResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPolicyArchiveResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetPolicyArchiveResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ActivatePolicyResponse201Headers the declared response headers of an HTTP 201 response for ActivatePolicy
 type ActivatePolicyResponse201Headers struct {
 	BronzewardDecision  UUID
@@ -9722,6 +10163,72 @@ func (r RollBackPolicyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RollBackPolicyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetPolicyStatusResponse200Headers the declared response headers of an HTTP 200 response for GetPolicyStatus
+type GetPolicyStatusResponse200Headers struct {
+	BronzewardDecision UUID
+	BronzewardLeaf     LeafHash
+}
+
+// GetPolicyStatusResponseDefaultHeaders the declared response headers of an HTTP default response for GetPolicyStatus
+type GetPolicyStatusResponseDefaultHeaders struct {
+	BronzewardDecision *UUID
+	BronzewardLeaf     *LeafHash
+	RetryAfter         *int
+	WWWAuthenticate    *string
+}
+
+type GetPolicyStatusResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicyStatus
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Refused
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetPolicyStatusResponse200Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetPolicyStatusResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetPolicyStatusResponse) GetJSON200() *PolicyStatus {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetPolicyStatusResponse) GetApplicationProblemJSONDefault() *Refused {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetPolicyStatusResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPolicyStatusResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPolicyStatusResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetPolicyStatusResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10488,6 +10995,26 @@ func (c *ClientWithResponses) ListDecisionsWithResponse(ctx context.Context, par
 	return ParseListDecisionsResponse(rsp)
 }
 
+// ListDecisionRecordsWithResponse Read whole records, oldest first, to judge them again or to keep them.
+//
+// For whoever reads all of the book (act `decisions.read`). One JSON text a line (NDJSON): a `DecisionRecord` for each entry,
+// and a `DecisionRecordsEnd` as the last line, without which the answer is not whole.
+//
+// A reading is one entry of the book, and goes on under its cursor as that of `GET /decisions` does. A page ends early at 8 MiB
+// of records, and looks through some thousand entries at most: it may be short or empty, and an empty `next` alone is the
+// end. What is recorded after the reading began is not part of it: the last line says `until` when.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /decisions/records (the `ListDecisionRecords` operationId).
+func (c *ClientWithResponses) ListDecisionRecordsWithResponse(ctx context.Context, params *ListDecisionRecordsParams, reqEditors ...RequestEditorFn) (*ListDecisionRecordsResponse, error) {
+	rsp, err := c.ListDecisionRecords(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDecisionRecordsResponse(rsp)
+}
+
 // GetDecisionWithResponse Show one decision, what came of it, and the change it was about.
 //
 // With `own=true` it is shown to the person whose call it was, and to nobody else: what there is of other people's is not told.
@@ -11053,6 +11580,23 @@ func (c *ClientWithResponses) SavePolicyWithBodyWithResponse(ctx context.Context
 	return ParseSavePolicyResponse(rsp)
 }
 
+// GetPolicyArchiveWithResponse Give a saved law as OPA packs one.
+//
+// A gzipped tar of the law's directory, with its `.signatures.json` and `.manifest` where it is signed; what `POST /policies`
+// takes. Its ETag is its revision: a digest of what is in the archive, which whoever gets it computes anew.
+// `live` is a name of a law here, too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /policies/{id} (the `GetPolicyArchive` operationId).
+func (c *ClientWithResponses) GetPolicyArchiveWithResponse(ctx context.Context, id PolicyInPath, reqEditors ...RequestEditorFn) (*GetPolicyArchiveResponse, error) {
+	rsp, err := c.GetPolicyArchive(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPolicyArchiveResponse(rsp)
+}
+
 // ActivatePolicyWithBodyWithResponse Make a saved law live, after another trial.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -11142,6 +11686,19 @@ func (c *ClientWithResponses) RollBackPolicyWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseRollBackPolicyResponse(rsp)
+}
+
+// GetPolicyStatusWithResponse Say which law is live, who made it so, and which replicas have loaded it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /policy (the `GetPolicyStatus` operationId).
+func (c *ClientWithResponses) GetPolicyStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetPolicyStatusResponse, error) {
+	rsp, err := c.GetPolicyStatus(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPolicyStatusResponse(rsp)
 }
 
 // ReadyzWithResponse Say whether this replica would decide a call, as of a second ago at most.
@@ -12976,6 +13533,83 @@ func ParseListDecisionsResponse(rsp *http.Response) (*ListDecisionsResponse, err
 		response.Headers200 = &headers
 	case true:
 		var headers ListDecisionsResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListDecisionRecordsResponse parses an HTTP response from a ListDecisionRecordsWithResponse call
+func ParseListDecisionRecordsResponse(rsp *http.Response) (*ListDecisionRecordsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDecisionRecordsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListDecisionRecordsResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers ListDecisionRecordsResponseDefaultHeaders
 		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
 			var value UUID
 			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
@@ -15419,6 +16053,117 @@ func ParseSavePolicyResponse(rsp *http.Response) (*SavePolicyResponse, error) {
 	return response, nil
 }
 
+// ParseGetPolicyArchiveResponse parses an HTTP response from a GetPolicyArchiveWithResponse call
+func ParseGetPolicyArchiveResponse(rsp *http.Response) (*GetPolicyArchiveResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPolicyArchiveResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetPolicyArchiveResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 304:
+		var headers GetPolicyArchiveResponse304Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers304 = &headers
+	case true:
+		var headers GetPolicyArchiveResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseActivatePolicyResponse parses an HTTP response from a ActivatePolicyWithResponse call
 func ParseActivatePolicyResponse(rsp *http.Response) (*ActivatePolicyResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -15742,6 +16487,90 @@ func ParseRollBackPolicyResponse(rsp *http.Response) (*RollBackPolicyResponse, e
 		response.Headers201 = &headers
 	case true:
 		var headers RollBackPolicyResponseDefaultHeaders
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = &value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetPolicyStatusResponse parses an HTTP response from a GetPolicyStatusWithResponse call
+func ParseGetPolicyStatusResponse(rsp *http.Response) (*GetPolicyStatusResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPolicyStatusResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicyStatus
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetPolicyStatusResponse200Headers
+		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
+			var value UUID
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardDecision = value
+		}
+		if values := rsp.Header.Values("Bronzeward-Leaf"); len(values) > 0 {
+			var value LeafHash
+			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Leaf", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.BronzewardLeaf = value
+		}
+		response.Headers200 = &headers
+	case true:
+		var headers GetPolicyStatusResponseDefaultHeaders
 		if values := rsp.Header.Values("Bronzeward-Decision"); len(values) > 0 {
 			var value UUID
 			if err := runtime.BindStyledParameterWithOptions("simple", "Bronzeward-Decision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: "uuid"}); err != nil {

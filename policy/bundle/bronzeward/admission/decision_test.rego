@@ -24,7 +24,7 @@ test_as_shipped_it_needs_an_approval if {
 
 test_the_highest_quorum_counts if {
 	call := sample.patched({"/config/changes": [sample.change("LinkConfig/eth0", "mtu", "mtu")]})
-	admission.decision.approvals.required == 2 with data.bronzeward.role_bindings as sample.role_bindings with input as call
+	admission.decision.approvals.required == 2 with data.bronzeward.role_bindings as sample.role_bindings with input as call with data.bronzeward.quorum as shipped_quorum
 }
 
 test_a_read_needs_none if {

@@ -66,6 +66,7 @@ known if is_number(needed.required)
 #   hint: "to have another person look at it: bronzeward changes show {change}"
 deny contains found if {
 	input.call.class == "apply"
+	needed.alone
 	change.applying
 	some approver in approvers
 	own := [part | some part in ["requester", "spender"]; input.change[part] == approver]
@@ -95,10 +96,6 @@ live if input.change.state in {"waiting", "approved"}
 approvers contains approval.approver if {
 	input.change.epoch_current == true
 	some approval in input.change.approvals
-	counts(approval)
-}
-
-counts(approval) if {
 	approval.kind == "human"
 	approval.revoked == false
 	approval.epoch_current == true

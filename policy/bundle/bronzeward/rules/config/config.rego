@@ -5,8 +5,11 @@ import data.bronzeward.lib.finding
 import data.bronzeward.lib.quorum as needs
 
 # METADATA
+# scope: document
 # title: judging
 # description: Only the final judgement of an apply has a configuration to look at.
+default judging := false
+
 judging if {
 	input.call.class == "apply"
 	change.final
@@ -58,11 +61,12 @@ line(problem) := "" if not problem.line > 0
 deny contains found if {
 	input.call.class == "apply"
 	judging
-	some i
-	kind := input.config.documents[i].kind
-	not data.bronzeward.config.kinds[kind]
+	kinds := {kind | kind := input.config.documents[_].kind}
+	some kind in (kinds - known_kinds)
 	found := finding.because(rego.metadata.rule(), sprintf("no rule knows documents of kind %s", [kind]))
 }
+
+known_kinds := {kind | some kind, meaning in data.bronzeward.config.kinds; meaning != false}
 
 # METADATA
 # title: the field is unknown
@@ -121,9 +125,9 @@ deny_danger contains found if {
 deny_danger contains found if {
 	input.call.class == "apply"
 	count(touched) > limit_new_entries
-	documents := count({document | some [document, _] in touched})
-	documents > limit_new_entries
-	found := finding.because(rego.metadata.rule(), sprintf("%d documents come, change or go at once, more than %d: so many stop the node", [documents, limit_new_entries]))
+	number := count({document | some [document, _] in touched})
+	number > limit_new_entries
+	found := finding.because(rego.metadata.rule(), sprintf("%d documents come, change or go at once, more than %d: so many stop the node", [number, limit_new_entries]))
 }
 
 # METADATA
@@ -157,13 +161,13 @@ deny contains found if {
 raising contains [what, needed] if {
 	some meaning, needed in data.bronzeward.config.approvals
 	where := meanings[meaning]
-	agreeable(meaning)
+	meaning in agreeable
 	what := sprintf("a change of %s, needing %s: %s", [meaning, needs.counted(needed), listed(where)])
 }
 
 raising contains [what, needed] if {
 	some found in deny_danger
-	agreeable(found.code)
+	found.code in agreeable
 	needed := data.bronzeward.config.approvals[found.code]
 	what := sprintf("%s (%s), needing %s", [found.message, found.code, needs.counted(needed)])
 }
@@ -182,7 +186,7 @@ quorum contains needed if {
 quorum contains needed if {
 	input.call.class == "apply"
 	not_compared
-	not passes("not-compared")
+	not "not-compared" in allowed
 	some needed in data.bronzeward.config.approvals
 }
 
@@ -215,22 +219,27 @@ deny contains finding.because(rego.metadata.rule(), "this is the configuration a
 }
 
 # METADATA
-# scope: document
 # title: touched
 # description: |
 #   The distinct places that change: a field of the v1alpha1 document, or a separate
 #   document as a whole, since all of one has one meaning.
-touched contains ["v1alpha1", item.field] if {
-	judging
-	some item in input.config.changes
-	item.document == "v1alpha1"
-}
+touched := {["v1alpha1", field] | some field in fields} | {[document, ""] | some document in separate}
 
-touched contains [item.document, ""] if {
-	judging
-	some item in input.config.changes
-	item.document != "v1alpha1"
-}
+# METADATA
+# scope: document
+# title: fields
+# description: The fields of the v1alpha1 document that change.
+default fields := set()
+
+fields := {field | some i; input.config.changes[i].document == "v1alpha1"; field := input.config.changes[i].field} if judging
+
+# METADATA
+# scope: document
+# title: separate
+# description: The separate documents that change.
+default separate := set()
+
+separate := {document | document := input.config.changes[_].document} - {"v1alpha1"} if judging
 
 # METADATA
 # title: meanings
@@ -255,10 +264,26 @@ reverts if input.change.kind == "revert"
 # What runs is taken as applied: nothing is sent that Talos could refuse, and there is nothing to do.
 adopts if input.change.kind == "adopt"
 
-grouped[meaning] contains place if {
-	some place in touched
-	meaning := meaning_of(place[0], place[1])
+# A separate document means what its kind means. A v1alpha1 field means what the longest entry
+# of the table says that it begins with, and most stand there as they are.
+grouped[meaning] contains ["v1alpha1", field] if {
+	some field in fields
+	meaning := data.bronzeward.config.fields[field]
 }
+
+grouped[meaning] contains ["v1alpha1", field] if {
+	some field in (fields - known_fields)
+	meaning := by_beginning(field)
+}
+
+grouped[meaning] contains [document, ""] if {
+	some document in separate
+	meaning := by_kind(split(document, "/")[0])
+}
+
+default known_fields := set()
+
+known_fields := object.keys(data.bronzeward.config.fields) if is_object(data.bronzeward.config.fields)
 
 # The meaning is a variable, because a name that stands in the head is there with no place, too.
 grouped[meaning] contains ["no copy of what was applied is kept", ""] if {
@@ -281,30 +306,22 @@ not_compared if {
 # title: refused
 # description: By meaning, the places that no stance in the data lets through, as a message names them.
 refused[meaning] := listed(found) if {
-	some meaning, found in places
-	not passes(meaning)
-	not agreeable(meaning)
+	some meaning in (object.keys(places) - passing)
+	found := places[meaning]
 }
 
-passes(meaning) if meaning in data.bronzeward.config.allowed
-
 # METADATA
-# scope: document
-# title: meaning of a place
-# description: |
-#   A separate document means what its kind means. A v1alpha1 field means what the longest
-#   entry of the table says that it begins with.
-meaning_of("v1alpha1", field) := by_field(field)
+# title: passing
+# description: The meanings that pass, as if they were ordinary or with approvals.
+passing := allowed | agreeable
 
-meaning_of(document, _) := by_kind(split(document, "/")[0]) if document != "v1alpha1"
+allowed := {meaning | some meaning in data.bronzeward.config.allowed}
 
 default by_kind(_) := "unknown"
 
 by_kind(kind) := data.bronzeward.config.kinds[kind] if kind != "v1alpha1"
 
-by_field(field) := meaning if {
-	meaning := data.bronzeward.config.fields[field]
-} else := meaning if {
+by_beginning(field) := meaning if {
 	meaning := data.bronzeward.config.fields[beginning(field, 4)]
 } else := meaning if {
 	meaning := data.bronzeward.config.fields[beginning(field, 3)]

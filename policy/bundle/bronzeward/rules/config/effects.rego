@@ -64,10 +64,11 @@ effects := {effect: found | some effect, found in affected} if not all_live
 
 # The ordinary change is of a few fields that stand in the table as they are.
 all_live if {
-	every place in touched {
-		data.bronzeward.oracle[input.evidence.minor].fields[place[1]] == "live"
-	}
+	separate == set()
+	fields - live[input.evidence.minor] == set()
 }
+
+live := {minor: {field | some field, effect in table.fields; effect == "live"} | some minor, table in data.bronzeward.oracle}
 
 affected[effect] contains place if {
 	some place in touched

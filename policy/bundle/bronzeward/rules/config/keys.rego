@@ -42,6 +42,7 @@ deny_danger contains found if {
 deny_danger contains found if {
 	input.call.class == "apply"
 	places.labels
+	not all_ordinary
 	bad := trusted("labels")
 	count(bad) > 0
 	found := finding.because(rego.metadata.rule(), sprintf("machine.nodeLabels %s says what a worker may not say of itself", [shown(bad)]))
@@ -56,6 +57,7 @@ deny_danger contains found if {
 deny_danger contains found if {
 	input.call.class == "apply"
 	places.annotations
+	not all_ordinary
 	bad := trusted("annotations")
 	count(bad) > 0
 	found := finding.because(rego.metadata.rule(), sprintf("machine.nodeAnnotations %s gives orders to a controller of the cluster", [shown(bad)]))
@@ -82,8 +84,9 @@ deny_danger contains found if {
 #   the key "", which nothing allows.
 entries(meaning) := [{"key": key, "after": object.get(item, "after", "")} |
 	some place in places[meaning]
-	some item in input.config.changes
-	item.field == place[1]
+	some i
+	input.config.changes[i].field == place[1]
+	item := input.config.changes[i]
 	item.document == place[0]
 	not hollow(item)
 	key := key_in(trim_prefix(item.path, item.field))
@@ -187,6 +190,40 @@ names(meaning) := array.concat(wholes, keys) if {
 		item.path != place[1]
 		key := trim_suffix(trim_prefix(trim_prefix(item.path, dotted), quoted), "\"]")
 	]
+}
+
+# METADATA
+# scope: document
+# title: all ordinary
+# description: |
+#   No path that changes holds anything that makes a label or annotation somebody else's: it
+#   is asked of all paths in one go, before a key is taken out of any. It is a quick first
+#   look and no more: what it does not rule out is looked at key by key.
+default all_ordinary := false
+
+all_ordinary if regex.match(suspicious, concat("\n", [path | path := input.config.changes[_].path])) == false
+
+# METADATA
+# title: suspicious
+# description: |
+#   The expression of paths in which a key may be foreign, whatever field they are of: all
+#   that foreign names, where a key may begin in a path. Undefined, and so no path ordinary,
+#   where data has no such lists.
+suspicious := concat("", [
+	`(?im)/.*/|fp:.*/|(^|\.|\[")("\]$|machine\.node[a-z]+("\])?$|$|(`,
+	literal(concat("|", domains)), `)/`, literal(begins), `)`,
+]) if {
+	labels := data.bronzeward.config.labels
+	annotations := data.bronzeward.config.annotations
+	lists := [labels.domains, annotations.domains, labels.begins, annotations.begins]
+	every list in lists {
+		is_array(list)
+	}
+	names := array.flatten(lists)
+	{type_name(name) | some name in names} == {"string"}
+	regex.match(`^[a-z0-9. -]*$`, concat(" ", names))
+	domains := array.concat(labels.domains, annotations.domains)
+	begins := concat("|", array.flatten(["", labels.begins, annotations.begins]))
 }
 
 # METADATA

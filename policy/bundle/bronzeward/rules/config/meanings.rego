@@ -24,12 +24,12 @@ deny contains found if {
 }
 
 standing contains found if {
-	count(refused) > 0
+	refused != {}
 	some found in deny_meaning
 }
 
 standing contains found if {
-	count(effects) > 0
+	effects != {}
 	some found in deny_effect
 }
 
@@ -37,13 +37,13 @@ standing contains found if {
 # data gives it by the code.
 standing contains found if {
 	some found in deny_danger
-	not agreeable(found.code)
+	not found.code in agreeable
 }
 
 # METADATA
 # title: agreeable
-# description: Data lets a meaning or code pass with approvals, of which at least one is needed.
-agreeable(name) if data.bronzeward.config.approvals[name] >= 1
+# description: The meanings and codes that data lets pass with approvals, of which at least one is needed.
+agreeable := {name | some name, needed in data.bronzeward.config.approvals; needed >= 1}
 
 # METADATA
 # title: new trust

@@ -13,6 +13,7 @@ import data.bronzeward.lib.finding
 #   code: BW-HOLDS-001
 #   hint: bronzeward attempts show {hold}
 deny contains found if {
+	input.holds[0]
 	some hold in stopping
 	hold.kind == "open-attempt"
 	hold.scope == "machine"
@@ -26,6 +27,7 @@ deny contains found if {
 #   code: BW-HOLDS-002
 #   hint: bronzeward attempts show {hold}
 deny contains found if {
+	input.holds[0]
 	some hold in stopping
 	hold.kind == "unresolved-attempt"
 	hold.scope == "machine"
@@ -46,6 +48,7 @@ deny contains found if {
 #   code: BW-HOLDS-003
 #   hint: "an approver: bronzeward machines unfreeze {machine} --reason TEXT"
 deny contains found if {
+	input.holds[0]
 	some hold in stopping
 	hold.kind == "freeze"
 	not adopts
@@ -63,6 +66,7 @@ deny contains found if {
 #   code: BW-HOLDS-004
 #   hint: bronzeward drift show {hold}
 deny contains found if {
+	input.holds[0]
 	some hold in stopping
 	hold.kind == "drift"
 	not settles(hold)
@@ -76,6 +80,7 @@ deny contains found if {
 #   code: BW-HOLDS-005
 #   hint: bronzeward machines show {machine}
 deny contains found if {
+	input.holds[0]
 	some hold in stopping
 	hold.kind == "recovery"
 	found := about(rego.metadata.rule(), sprintf("%s is held by recovery until a recovery-admin releases it", [finding.machine]), hold)
@@ -88,6 +93,7 @@ deny contains found if {
 #   code: BW-HOLDS-006
 #   hint: bronzeward machines show {machine}
 deny contains found if {
+	input.holds[0]
 	some hold in stopping
 	not hold.kind in {"open-attempt", "unresolved-attempt", "freeze", "drift", "recovery", "retired"}
 	found := about(rego.metadata.rule(), sprintf("%s is held by %q", [finding.machine, hold.kind]), hold)
@@ -100,6 +106,7 @@ deny contains found if {
 #   code: BW-HOLDS-007
 #   hint: bronzeward attempts show {hold}
 deny contains found if {
+	input.holds[0]
 	some hold in stopping
 	hold.kind in {"open-attempt", "unresolved-attempt"}
 	hold.scope != "machine"
@@ -120,8 +127,8 @@ deny contains found if {
 #   code: BW-HOLDS-008
 #   hint: "try again; what holds it: bronzeward machines show {machine}"
 deny contains finding.because(rego.metadata.rule(), "whether the machine is held is not known") if {
-	change.mutating
 	not known
+	change.mutating
 }
 
 # METADATA
@@ -131,6 +138,7 @@ deny contains finding.because(rego.metadata.rule(), "whether the machine is held
 #   code: BW-HOLDS-009
 #   hint: bronzeward machines show {machine}
 deny contains found if {
+	input.holds[0]
 	some hold in stopping
 	hold.kind == "retired"
 	found := about(

@@ -23,7 +23,7 @@ deny contains finding.because(rego.metadata.rule(), sprintf("you, %s, are revoke
 #   code: BW-IDENTITY-002
 #   hint: "ask who keeps the groups of {caller} for one that role_bindings gives a role, then log in again"
 deny contains found if {
-	count(caller.roles) == 0
+	caller.roles == set()
 	found := finding.because(rego.metadata.rule(), sprintf("%s is in no group that has a role here", [caller.named]))
 }
 

@@ -27,7 +27,10 @@ upstream := data.bronzeward.methods.roles[input.call.class] if {
 	not boot_id
 }
 
-upstream := ["os:admin"] if boot_id
+upstream := ["os:admin"] if {
+	input.call.method == "/machine.MachineService/Read"
+	boot_id
+}
 
 # METADATA
 # scope: document

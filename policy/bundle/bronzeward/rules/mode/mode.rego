@@ -75,7 +75,7 @@ deny contains finding.because(rego.metadata.rule(), "mode try is not safe, any l
 #   hint: bronzeward machines show {machine}
 deny contains finding.because(rego.metadata.rule(), "something is staged or on trial on this machine, and a dry run would cancel its rollback") if {
 	input.call.class == "apply"
-	change.dry_run
+	input.call.dry_run == true
 	change.final
 	not input.evidence.staged == false
 }
@@ -103,8 +103,8 @@ deny contains finding.because(rego.metadata.rule(), "this mode is unknown; only 
 deny contains finding.because(rego.metadata.rule(), "something is staged or on trial on this machine, and this apply would discard it; only a change that somebody approves may do that, and the policy asks for no approval") if {
 	input.call.class == "apply"
 	change.applying
-	not adopts
 	not input.evidence.staged == false
+	not adopts
 	not approving
 }
 
@@ -116,6 +116,7 @@ deny contains finding.because(rego.metadata.rule(), "something is staged or on t
 #   hint: bronzeward changes show {change}
 deny contains found if {
 	input.call.class == "apply"
+	input.evidence.staged == true
 	change.applying
 	not adopts
 	approving

@@ -38,8 +38,8 @@ deny contains found if {
 #   hint: "only workers: bronzeward machines list"
 deny contains found if {
 	input.call.class in {"apply", "mutate"}
-	not adopts
 	not input.machine.role == "worker"
+	not adopts
 	found := finding.because(rego.metadata.rule(), sprintf("%s is not a worker, and only workers are changed through this gateway", [finding.machine]))
 }
 
@@ -103,8 +103,8 @@ deny contains found if {
 deny contains found if {
 	input.call.class == "apply"
 	change.final
-	not adopts
 	input.evidence.type != "worker"
+	not adopts
 	found := finding.because(rego.metadata.rule(), sprintf("%s says it is %q, and only workers are changed through this gateway", [finding.machine, input.evidence.type]))
 }
 

@@ -18,8 +18,8 @@ import data.bronzeward.lib.finding
 #   hint: "wait for {opens}; a dry run passes at any time: talosctl -n {machine} apply-config --mode=no-reboot --dry-run -f FILE"
 deny contains found if {
 	input.call.class == "apply"
+	kept
 	change.applying
-	not free
 	count(named) > 0
 	not open
 	found := finding.filled(
@@ -37,8 +37,8 @@ deny contains found if {
 #   hint: "wait until {ends}; until then {overriders} may apply it"
 deny contains found if {
 	input.call.class == "apply"
+	kept
 	change.applying
-	not free
 	some freeze in freezing
 	not overrides(freeze)
 	found := finding.filled(
@@ -58,8 +58,8 @@ deny contains found if {
 #   hint: "a policy-admin mends bronzeward/data.yaml: bronzeward policy check DIR names the line"
 deny contains found if {
 	input.call.class == "apply"
+	kept
 	change.applying
-	not free
 	count(unreadable) > 0
 	found := finding.because(rego.metadata.rule(), sprintf("the law's calendar cannot be read, so no apply passes: %s", [concat(", ", sort(unreadable))]))
 }
@@ -72,17 +72,20 @@ deny contains found if {
 #   hint: "nothing has to be done on {machine}: the book has who went on, and when"
 deny contains found if {
 	input.call.class == "apply"
+	kept
 	change.applying
-	not free
 	some freeze in freezing
 	overrides(freeze)
 	found := finding.because(rego.metadata.rule(), sprintf("%s goes on within the freeze of cluster %s (%s, until %s)", [caller.named, input.machine.cluster, freeze.name, ends(freeze)]))
 }
 
 # METADATA
-# title: free
-# description: Neither calendar has an entry.
-free if {
+# scope: document
+# title: kept
+# description: There is a calendar to keep, unless neither has an entry.
+default kept := true
+
+kept := false if {
 	data.bronzeward.windows == []
 	data.bronzeward.freezes == []
 }
