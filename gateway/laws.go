@@ -94,15 +94,14 @@ func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revi
 		return nil, policy.Signed{}, err
 	}
 	by := ""
-	var (
-		best  policy.Signed // a revision may be signed again, with another counter
-		proof policy.Proof
-	)
+	var best policy.Signed // a revision may be signed again, with another counter
+	var proven *policy.Bundle
 	for _, p := range proofs {
-		signed, err := keys.Verify(bundle, policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest})
+		proof := policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest}
+		signed, err := keys.Verify(bundle, proof)
 		if err == nil {
 			if signed.Counter > best.Counter {
-				best, proof = signed, policy.Proof{Signatures: p.Signatures, Manifest: p.Manifest}
+				best, proven = signed, bundle.WithProof(proof)
 			}
 			continue
 		}
@@ -111,8 +110,8 @@ func storedLaw(ctx context.Context, store *control.Store, keys policy.Keys, revi
 			by = cmp.Or(p.KeyID, why.KeyID)
 		}
 	}
-	if best.KeyID != "" {
-		return bundle.WithProof(proof), best, nil
+	if proven != nil {
+		return proven, best, nil
 	}
 	return nil, policy.Signed{}, unproven(revision, by, len(proofs), keys)
 }

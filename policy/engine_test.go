@@ -218,7 +218,8 @@ func TestNoBuiltInReachesTheWorld(t *testing.T) {
 	if c := capabilities(); c.AllowNet == nil || len(c.AllowNet) != 0 {
 		t.Error("schemas may be fetched from the network")
 	}
-	for _, call := range []string{`http.send({"method": "get", "url": "http://127.0.0.1"})`, `rand.intn("x", 3)`, `uuid.rfc4122("x")`, `time.now_ns()`, `opa.runtime()`, `net.lookup_ip_addr("localhost")`, `io.jwt.decode("x")`, `trace("x")`,
+	for _, call := range []string{
+		`http.send({"method": "get", "url": "http://127.0.0.1"})`, `rand.intn("x", 3)`, `uuid.rfc4122("x")`, `time.now_ns()`, `opa.runtime()`, `net.lookup_ip_addr("localhost")`, `io.jwt.decode("x")`, `trace("x")`,
 		// These end when they like, and not with the budget.
 		`bits.lsh(1, 100000000000)`, `graph.reachable_paths({1: {1}}, {1})`, `strings.render_template("x", {})`,
 	} {
