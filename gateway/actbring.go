@@ -79,9 +79,17 @@ func (a *Acts) savedLive(ctx context.Context, by Actor, name, replay string, onc
 	if err != nil {
 		return "", audit.Receipt{}, err
 	}
+	keep(once, b.Revision())
 	d.Replay = replay
 	receipt, err := act(ctx, by, d, once)
 	return b.Revision(), receipt, err
+}
+
+// keep has a repetition answered with the revision of now: "previous" is another law later.
+func keep(once *control.Once, revision string) {
+	if once != nil {
+		once.Result = revision
+	}
 }
 
 // ApproveLaw agrees to a saved law, which is named as SavedLaw takes it. It gives the revision.
@@ -90,6 +98,7 @@ func (a *Acts) ApproveLaw(ctx context.Context, by Actor, name string, once *cont
 	if err != nil {
 		return "", audit.Receipt{}, err
 	}
+	keep(once, revision)
 	receipt, err := a.ApprovePolicy(ctx, by, revision, once)
 	return revision, receipt, err
 }

@@ -193,6 +193,9 @@ func (c *coming) judgeProof(_ control.Stamp, d policy.Decision) policy.Decision 
 
 // judge is what no law waives when another becomes live, read under the authority lock.
 func (c *coming) judge(st control.Stamp, d policy.Decision) policy.Decision {
+	if st.Repeated {
+		return d // it is live already, or was: what counted for it counts no more
+	}
 	revision, highest := c.Bundle.Revision(), max(st.Law.Highest, c.above)
 	d = c.judgeProof(st, d)
 	switch {

@@ -30,6 +30,15 @@ type Proof struct {
 	Manifest   []byte
 }
 
+// Counter is what the manifest says; zero when it says none. It is only a claim until the proof is verified.
+func (p Proof) Counter() int64 {
+	m, err := readManifest(p.Manifest)
+	if err != nil {
+		return 0
+	}
+	return m.counter
+}
+
 // Proof is what came with the bundle when it was read from a directory or an archive.
 func (b *Bundle) Proof() Proof { return b.proof }
 

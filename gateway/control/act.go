@@ -28,6 +28,8 @@ type Stamp struct {
 	Standing Standing
 	// Change is the locked change an act is about; null for all other acts.
 	Change *Change
+	// Repeated is true when the request came before with its Idempotency-Key: nothing is done again.
+	Repeated bool
 	// Law is what an activation is judged by; zero for all other acts.
 	Law LawStamp
 }
@@ -51,6 +53,8 @@ type Act struct {
 	changes []ChangeID
 	// law is the revision that the act makes live; empty for all other acts.
 	law string
+	// repeated becomes Stamp.Repeated.
+	repeated bool
 	// after runs when the entry, whose id it gets, has been appended, before the commit; null does nothing.
 	after func(tx pgx.Tx, entry uuid.UUID) error
 }
@@ -99,6 +103,7 @@ func (s *Store) actOn(ctx context.Context, side authority, act Act, do func(tx p
 		if err != nil {
 			return written{}, err
 		}
+		act.repeated = before != nil
 		d, err := s.lockForAct(ctx, tx, side, act)
 		if err != nil {
 			return written{}, err
@@ -177,6 +182,7 @@ func (s *Store) lockForAct(ctx context.Context, tx pgx.Tx, side authority, act A
 	if err != nil {
 		return nil, err
 	}
+	st.Repeated = act.repeated
 	s.seen.hold(was, st.Epoch, st.AuthorityVersion, st.Now, &st.Standing)
 	if act.law != "" {
 		if st.Law, err = readLaw(ctx, tx, act.law); err != nil {

@@ -29,8 +29,8 @@ var packed = func() string {
 const lawRevision = "1f4af3731c21b68007e1797cccc5eba0f81fa3aaf6e81b4862b5db4b71bdaa97"
 
 func (h *house) onLaw(ctx context.Context, what string, once *control.Once, given any) (string, audit.Receipt, error) {
-	receipt, err := act(ctx, h, what, once, uuid.Nil, given, h.receipt())
-	return lawRevision, receipt, err
+	revision, err := act(ctx, h, what, once, uuid.Nil, given, lawRevision)
+	return revision, h.receipt(), err
 }
 
 func (h *house) BringLaw(ctx context.Context, _ identity.Actor, archive []byte, once *control.Once) (string, audit.Receipt, error) {

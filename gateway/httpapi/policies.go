@@ -91,7 +91,7 @@ func (d *door) onLaw(c *call, do lawAct, visit func(api.OnePolicyActJSONResponse
 	done := func(revision string) answer {
 		return visit(api.OnePolicyActJSONResponse{Body: api.PolicyAct{Revision: revision}})
 	}
-	once, err := once[any](c, nil)
+	once, err := once(c, done)
 	if err != nil {
 		return nil, err
 	}
