@@ -14,12 +14,12 @@ REGAL := go tool -modfile=tools.regal.mod regal
 SQLC := CGO_ENABLED=0 $(TOOL) sqlc
 
 # Times after which something hangs, with room for two slow cores; nothing is judged by them.
-TEST_TIMEOUT ?= 20m
+TEST_TIMEOUT ?= 30m
 RACE_TIMEOUT ?= 30m
 
 # Packages whose tests have nothing for the race detector: they drive the built binary, talosctl and PostgreSQL as processes,
 # or search texts and pages, one after the other.
-NO_RACES := (/fixtures/(auditing|e2e|cases|fullbook|keys|leakscan|matrix|postgres|runbook|soak|talosctlbin)|/cmd/bronzeward|/policytest)$$
+NO_RACES := (/fixtures/(auditing|e2e|cases|fullbook|keys|leakscan|matrix|postgres|runbook|soak|talosctlbin|tenminutes)|/cmd/bronzeward|/policytest)$$
 # Tests of other packages that do the same.
 NO_RACE_TESTS := TestAGatewayKilled|TestAStaleOwnerNeither|TestAnApplyThatIsUnderWay|TestAnOlderOpenBao|TestNoLawIsMadeLiveOnARestored
 
